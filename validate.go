@@ -26,6 +26,7 @@ const (
 	MaxLease         = time.Hour
 	MaxDelay         = 24 * time.Hour // of a retry, from the moment its outcome is recorded
 	MaxWorkerID      = 128
+	MaxStrategy      = 128
 	maxDigits        = 38
 	maxScale         = 18
 	maxDecimalText   = 64 // longer than any decimal within the bounds; checked before parsing
