@@ -58,6 +58,10 @@ const (
 	ErrEnqueueConflict Code = "enqueue_conflict"
 	// ErrInvalidInput: the error is an [*InputError].
 	ErrInvalidInput Code = "invalid_input"
+
+	// ErrTrustWindowEnded is the cause (context.WithDeadlineCause) of a delivery's context that ends because its claim's trust window
+	// does. A [Ledger] reads it with context.Cause, to tell the end of the window from its own timeout.
+	ErrTrustWindowEnded Code = "trust_window_ended"
 )
 
 // Error is an error that crossed the boundary of a store or an adapter: a code, what was being done, and the Go type of what lay
