@@ -1,0 +1,80 @@
+package jsonwalk
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+	"testing"
+)
+
+func TestMembersKeepNamesAndRawValues(t *testing.T) {
+	doc := []byte("\n{ \"a\" : 1.50 ,\"A\":\"x\\\"}\", \"a\":[{\"b\":\"]\"},2] , \"\\u0065\":{\"f\":null},\"g\":{} ,\"h\":true}\t")
+	want := []string{"a=1.50", `A="x\"}"`, `a=[{"b":"]"},2]`, `e={"f":null}`, "g={}", "h=true"}
+	if !IsObject(doc) {
+		t.Fatal("a valid object is refused")
+	}
+	var got []string
+	for name, value := range Members(doc) {
+		got = append(got, string(name)+"="+string(value))
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("got %q, want %q", got, want)
+	}
+}
+
+func TestOnlyValidObjectsAreObjects(t *testing.T) {
+	for _, doc := range []string{"", " ", "[]", "1", `"{}"`, "{", "{}}", `{"a"}`, `{"a":1,}`, "{a:1}", "null", "{}x"} {
+		if IsObject([]byte(doc)) {
+			t.Errorf("%q is taken for an object", doc)
+		}
+	}
+}
+
+func TestStringRefusesInvalidUTF8AndOtherTypes(t *testing.T) {
+	for _, value := range []string{"1", "null", "{}", "\"\xff\""} {
+		if s, ok := String([]byte(value)); ok {
+			t.Errorf("%q is taken for the string %q", value, s)
+		}
+	}
+	if s, ok := String([]byte(`"a\u00e9\n"`)); !ok || s != "aé\n" {
+		t.Errorf("got %q, %v", s, ok)
+	}
+}
+
+// The oracle is encoding/json decoding into a map, where the last of equal names wins.
+func FuzzMembersAgreeWithEncodingJSON(f *testing.F) {
+	for _, s := range []string{
+		`{}`, `{"a":{"b":[1,2,{"c":"}"}]},"d":"\\"}`, `{"a":1,"a":2}`, "{\"\\u00e9\":-1e5 }", `{"a":"\\\"" , "b":[]}`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, doc []byte) {
+		var want map[string]json.RawMessage
+		isObject := json.Unmarshal(doc, &want) == nil && want != nil
+		if got := IsObject(doc); got != isObject {
+			t.Fatalf("IsObject is %v, encoding/json says %v", got, isObject)
+		}
+		if !isObject {
+			return
+		}
+		got := map[string]json.RawMessage{}
+		for name, value := range Members(doc) {
+			decoded := string(bytes.ToValidUTF8(name, []byte("\ufffd")))
+			got[decoded] = value
+			if len(value) == 0 {
+				t.Fatal("an empty value")
+			}
+			String(value)
+			if IsNested(value) {
+				for range Members(value) { //nolint:revive // must only not panic
+				}
+			}
+		}
+		if bytes.Equal(bytes.ToValidUTF8(doc, nil), doc) && !maps.EqualFunc(got, want, func(a, b json.RawMessage) bool {
+			return bytes.Equal(a, b)
+		}) {
+			t.Fatalf("got %q, want %q", got, want)
+		}
+	})
+}
