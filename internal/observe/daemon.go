@@ -1,0 +1,62 @@
+package observe
+
+import (
+	"fmt"
+	"log/slog"
+
+	"github.com/fourblocks2020/fencerow"
+)
+
+const reasonRunOnceFailed = "ledger_writer_run_once_failed"
+
+// LoopFailure logs an unexpected error of a poll: its innermost Go type and nothing of its text.
+func (o *Observer) LoopFailure(err error) { o.loopFailure(fencerow.InnermostType(err)) }
+
+// LoopPanic logs the value of a panic in a poll by its Go type; for an error, the innermost one.
+func (o *Observer) LoopPanic(value any) {
+	if err, ok := value.(error); ok {
+		o.LoopFailure(err)
+		return
+	}
+	o.loopFailure(fmt.Sprintf("%T", value))
+}
+
+func (o *Observer) loopFailure(excType string) {
+	o.write(slog.LevelError, "poll failed",
+		slog.String(keyReason, reasonRunOnceFailed), slog.String(keyExcType, safe(excType)))
+}
+
+// Started logs that a daemon takes up its work.
+func (o *Observer) Started(worker fencerow.WorkerID) {
+	o.write(slog.LevelInfo, "started", slog.String(keyWorker, safe(worker)))
+}
+
+// Stopping logs that a daemon claims no more and lets its deliveries end.
+func (o *Observer) Stopping(worker fencerow.WorkerID) {
+	o.write(slog.LevelInfo, "stopping", slog.String(keyWorker, safe(worker)))
+}
+
+// Stopped logs that a daemon has ended.
+func (o *Observer) Stopped(worker fencerow.WorkerID) {
+	o.write(slog.LevelInfo, "stopped", slog.String(keyWorker, safe(worker)))
+}
+
+// Notice is something that an operator should put right. The vocabulary is closed.
+type Notice string
+
+// The notices.
+const (
+	// NoticeTokenFileReadable: others than its owner can read the ledger's token file.
+	NoticeTokenFileReadable Notice = "token_file_readable_by_others"
+	// NoticeNotReady: the database or its schema was not ready at start.
+	NoticeNotReady Notice = "store_not_ready"
+	// NoticeRPCUnavailable: the slots RPC has no connection to its message bus.
+	NoticeRPCUnavailable Notice = "slots_rpc_unavailable"
+	// NoticeOpsFailed: the ops listener ended.
+	NoticeOpsFailed Notice = "ops_listener_failed"
+)
+
+// Notify logs a notice as a warning.
+func (o *Observer) Notify(n Notice) {
+	o.write(slog.LevelWarn, "notice", slog.String(keyReason, safe(n)))
+}
