@@ -1,0 +1,87 @@
+package pgserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/testcontainers/testcontainers-go"
+	tclog "github.com/testcontainers/testcontainers-go/log"
+	"github.com/testcontainers/testcontainers-go/modules/postgres"
+)
+
+const (
+	// defaultImage is pinned, so that a run today tests what a run next year tests.
+	defaultImage = "postgres:17.6-bookworm"
+	// engineTimeout bounds the question whether an engine answers at all.
+	engineTimeout = 5 * time.Second
+	// containerTimeout covers the pull of the image.
+	containerTimeout = 5 * time.Minute
+)
+
+// startContainer returns nil and no error where a container is no way to a server: no engine answers, or the default
+// image cannot be had.
+func startContainer(ctx context.Context, logf func(format string, args ...any)) (*Server, error) {
+	image := os.Getenv(EnvImage)
+	if err := engineAnswers(ctx); err != nil {
+		if image == "" {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("%s is set, but no container engine answers: %w", EnvImage, err)
+	}
+	chosen := image
+	if chosen == "" {
+		chosen = defaultImage
+	}
+	server, err := runContainer(ctx, chosen)
+	if err != nil && image == "" {
+		logf("container engine: no server of image %s: %v", chosen, err)
+		return nil, nil
+	}
+	return server, err
+}
+
+// engineAnswers asks for the engine that testcontainers would use.
+func engineAnswers(ctx context.Context) (err error) {
+	defer func() {
+		// The library panics where it finds no engine's address.
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%v", r)
+		}
+	}()
+	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
+	defer cancel()
+	client, err := testcontainers.NewDockerClientWithOpts(ctx)
+	if err != nil {
+		return err
+	}
+	return client.Close()
+}
+
+func runContainer(ctx context.Context, image string) (*Server, error) {
+	ctx, cancel := context.WithTimeout(ctx, containerTimeout)
+	defer cancel()
+	tclog.SetDefault(tclog.NewNoopLogger())
+	args := []string{"postgres"}
+	values := settings()
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		args = append(args, "-c", name+"="+values[name])
+	}
+	container, err := postgres.Run(ctx, image, postgres.BasicWaitStrategies(), testcontainers.WithCmd(args...))
+	if err != nil {
+		return nil, errors.Join(err, testcontainers.TerminateContainer(container))
+	}
+	dsn, err := container.ConnectionString(ctx, "sslmode=disable")
+	if err != nil {
+		return nil, errors.Join(err, testcontainers.TerminateContainer(container))
+	}
+	return &Server{
+		DSN:    dsn,
+		Source: "a container of image " + image,
+		close:  func() error { return testcontainers.TerminateContainer(container) },
+	}, nil
+}
