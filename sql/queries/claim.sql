@@ -1,0 +1,557 @@
+-- name: ClaimDue :one
+-- ClaimDue says whether a claim would find anything, without lock or transaction; it is all that an idle poll costs. The floor only
+-- makes a positive answer cheap, the second look is from the start.
+WITH moment AS MATERIALIZED (
+    SELECT clock_timestamp() AS at
+),
+held AS MATERIALIZED (
+    SELECT unnest(outbox_ids) AS outbox_id
+    FROM fencerow.ledger_claim
+    WHERE instance_key = @instance_key::text AND lease_expires_at > (SELECT at FROM moment)
+)
+SELECT
+    EXISTS (
+        SELECT
+        FROM fencerow.ledger_pending p
+        WHERE p.instance_key = @instance_key::text
+            AND p.next_retry_at >= @floor::timestamptz
+            AND p.next_retry_at <= (SELECT at FROM moment)
+            AND p.outbox_id NOT IN (SELECT outbox_id FROM held)
+    )
+    OR EXISTS (
+        SELECT
+        FROM fencerow.ledger_pending p
+        WHERE p.instance_key = @instance_key::text
+            AND p.next_retry_at <= (SELECT at FROM moment)
+            AND p.outbox_id NOT IN (SELECT outbox_id FROM held)
+    )
+    OR EXISTS (
+        SELECT
+        FROM fencerow.ledger_claim c
+        WHERE c.instance_key = @instance_key::text AND c.lease_expires_at <= (SELECT at FROM moment)
+    ) AS due,
+    EXISTS (
+        SELECT
+        FROM fencerow.ledger_instance i
+        WHERE i.instance_key = @instance_key::text AND i.held_at IS NOT NULL
+    ) AS held;
+-- name: ClaimBatch :one
+-- ClaimBatch ends expired claims, picks due rows and makes one claim of them; InstanceLock goes before it in the same transaction. Only
+-- ids of claims that were really deleted here are free: the rows of every other claim in the snapshot, live or expired, are held, since
+-- an outcome may be committing under it right now. It returns no payload and one row: a client that stops reading keeps no lock.
+-- Plan: claims by ledger_claim_instance; candidates in order by ledger_pending_due, held ones filtered by a hashed subplan.
+-- Rejected: outbox_id <> ALL (array), which falls with the number of workers; NOT EXISTS, a nested loop, a tenth of the rate.
+WITH moment AS MATERIALIZED (
+    SELECT clock_timestamp() AS at
+    WHERE current_setting('fencerow.locked', true) = @instance_key::text
+),
+expired AS MATERIALIZED (
+    SELECT claim_token
+    FROM fencerow.ledger_claim
+    WHERE instance_key = @instance_key::text AND lease_expires_at <= (SELECT at FROM moment)
+    ORDER BY lease_expires_at, claim_token
+    LIMIT 8
+    FOR UPDATE SKIP LOCKED
+),
+ended AS (
+    DELETE FROM fencerow.ledger_claim c
+    USING expired e
+    WHERE c.claim_token = e.claim_token
+    RETURNING c.claim_epoch, c.outbox_ids
+),
+freed AS MATERIALIZED (
+    SELECT claim_epoch, unnest(outbox_ids) AS outbox_id
+    FROM ended
+),
+held AS MATERIALIZED (
+    SELECT unnest(c.outbox_ids) AS outbox_id
+    FROM fencerow.ledger_claim c
+    WHERE c.instance_key = @instance_key::text
+    EXCEPT
+    SELECT f.outbox_id FROM freed f
+),
+candidate AS MATERIALIZED (
+    SELECT p.outbox_id, p.next_retry_at, p.last_epoch, p.expiry_count
+    FROM fencerow.ledger_pending p
+    WHERE p.instance_key = @instance_key::text
+        AND p.next_retry_at <= (SELECT at FROM moment)
+        AND p.next_retry_at >= CASE WHEN EXISTS (SELECT FROM freed) THEN '-infinity'::timestamptz ELSE @floor::timestamptz END
+        AND p.outbox_id NOT IN (SELECT h.outbox_id FROM held h)
+    ORDER BY p.next_retry_at, p.outbox_id
+    LIMIT @row_limit::integer
+),
+marked AS (
+    UPDATE fencerow.ledger_pending p
+    SET
+        attempt_count = least(p.attempt_count, 2147483646) + 1,
+        expiry_count = least(p.expiry_count, 2147483646) + 1,
+        delivery_uncertain = true,
+        last_epoch = greatest(p.last_epoch, f.claim_epoch),
+        outcome = 'retryable_failure',
+        reason = 'lease_expired'
+    FROM freed f
+    WHERE p.outbox_id = f.outbox_id AND p.instance_key = @instance_key::text
+    RETURNING p.outbox_id, p.last_epoch, p.expiry_count
+),
+ranked AS MATERIALIZED (
+    SELECT
+        c.outbox_id,
+        c.next_retry_at,
+        m.outbox_id IS NOT NULL AS reclaimed,
+        coalesce(m.expiry_count, c.expiry_count) >= 2 AS suspect,
+        row_number() OVER (ORDER BY c.next_retry_at, c.outbox_id) AS position
+    FROM candidate c
+    LEFT JOIN marked m ON m.outbox_id = c.outbox_id
+),
+-- A row whose last two attempts ended by expiry is claimed alone: whatever kills its workers does not use up its neighbours' attempts.
+picked AS MATERIALIZED (
+    SELECT r.outbox_id, r.next_retry_at, r.reclaimed, r.position
+    FROM ranked r
+    WHERE r.position = 1
+        OR r.position < (SELECT coalesce(min(s.position) FILTER (WHERE s.suspect), 1001) FROM ranked s)
+),
+claim AS (
+    INSERT INTO fencerow.ledger_claim (
+        claim_token, claim_epoch, claimed_at, lease_expires_at, instance_key, claimed_by, outbox_ids
+    )
+    SELECT
+        @claim_token::uuid,
+        greatest(
+            (extract(epoch FROM m.at) * 1000000)::bigint,
+            1 + (SELECT coalesce(max(c.last_epoch), 0) FROM candidate c),
+            1 + (SELECT coalesce(max(f.claim_epoch), 0) FROM freed f),
+            1 + (SELECT coalesce(max(k.last_epoch), 0) FROM marked k),
+            @min_epoch::bigint
+        ),
+        m.at,
+        m.at + @lease::interval,
+        @instance_key::text,
+        @claimed_by::text,
+        (SELECT array_agg(p.outbox_id ORDER BY p.position) FROM picked p)
+    FROM moment m
+    WHERE EXISTS (SELECT FROM picked)
+    RETURNING claim_epoch, claimed_at, lease_expires_at
+)
+SELECT
+    c.claim_epoch,
+    c.claimed_at,
+    c.lease_expires_at,
+    (SELECT count(*) FROM picked)::integer AS row_count,
+    ((SELECT count(*) FROM ranked) > (SELECT count(*) FROM picked))::boolean AS cut,
+    (SELECT max(p.next_retry_at) FROM picked p)::timestamptz AS reached,
+    (SELECT coalesce(array_agg(p.outbox_id), '{}') FROM picked p WHERE p.reclaimed)::bigint[] AS reclaimed_ids
+FROM claim c;
+
+-- name: ClaimOne :one
+-- ClaimOne is ClaimBatch for one entry by its correlation id. It always returns one row: a claim, or what is in the way of one.
+WITH moment AS MATERIALIZED (
+    SELECT clock_timestamp() AS at
+),
+entry AS MATERIALIZED (
+    SELECT outbox_id
+    FROM fencerow.ledger_outbox
+    WHERE correlation_id = @correlation_id::text AND instance_key = @instance_key::text
+),
+pending AS MATERIALIZED (
+    SELECT p.outbox_id, p.next_retry_at, p.last_epoch
+    FROM fencerow.ledger_pending p
+    JOIN entry e ON e.outbox_id = p.outbox_id
+    WHERE p.instance_key = @instance_key::text
+),
+holder AS MATERIALIZED (
+    SELECT claim_token
+    FROM fencerow.ledger_claim
+    WHERE instance_key = @instance_key::text AND outbox_ids @> ARRAY[(SELECT outbox_id FROM pending)]
+),
+-- Nothing is freed unless the row can then be claimed: locked, not on hold, and due or forced.
+allowed AS MATERIALIZED (
+    SELECT p.outbox_id, p.last_epoch
+    FROM pending p, moment m
+    WHERE current_setting('fencerow.locked', true) = @instance_key::text
+        AND (p.next_retry_at <= m.at OR @force_due::boolean)
+),
+expired AS MATERIALIZED (
+    SELECT c.claim_token
+    FROM fencerow.ledger_claim c
+    WHERE c.claim_token IN (SELECT h.claim_token FROM holder h)
+        AND c.instance_key = @instance_key::text
+        AND c.lease_expires_at <= (SELECT at FROM moment)
+        AND EXISTS (SELECT FROM allowed)
+    FOR UPDATE SKIP LOCKED
+),
+ended AS (
+    DELETE FROM fencerow.ledger_claim c
+    USING expired e
+    WHERE c.claim_token = e.claim_token
+    RETURNING c.claim_epoch, c.outbox_ids
+),
+freed AS MATERIALIZED (
+    SELECT claim_epoch, unnest(outbox_ids) AS outbox_id
+    FROM ended
+),
+marked AS (
+    UPDATE fencerow.ledger_pending p
+    SET
+        attempt_count = least(p.attempt_count, 2147483646) + 1,
+        expiry_count = least(p.expiry_count, 2147483646) + 1,
+        delivery_uncertain = true,
+        last_epoch = greatest(p.last_epoch, f.claim_epoch),
+        outcome = 'retryable_failure',
+        reason = 'lease_expired'
+    FROM freed f
+    WHERE p.outbox_id = f.outbox_id AND p.instance_key = @instance_key::text
+    RETURNING p.outbox_id, p.last_epoch
+),
+claim AS (
+    INSERT INTO fencerow.ledger_claim (
+        claim_token, claim_epoch, claimed_at, lease_expires_at, instance_key, claimed_by, outbox_ids
+    )
+    SELECT
+        @claim_token::uuid,
+        greatest(
+            (extract(epoch FROM m.at) * 1000000)::bigint,
+            1 + a.last_epoch,
+            1 + (SELECT coalesce(max(f.claim_epoch), 0) FROM freed f),
+            1 + (SELECT coalesce(max(k.last_epoch), 0) FROM marked k),
+            @min_epoch::bigint
+        ),
+        m.at,
+        m.at + @lease::interval,
+        @instance_key::text,
+        @claimed_by::text,
+        ARRAY[a.outbox_id]
+    FROM allowed a, moment m
+    WHERE NOT EXISTS (SELECT FROM holder) OR a.outbox_id IN (SELECT f.outbox_id FROM freed f)
+    RETURNING claim_epoch, claimed_at, lease_expires_at, outbox_ids
+)
+SELECT
+    EXISTS (SELECT FROM claim) AS claimed,
+    coalesce((SELECT c.claim_epoch FROM claim c), 0)::bigint AS claim_epoch,
+    coalesce((SELECT c.claimed_at FROM claim c), m.at)::timestamptz AS claimed_at,
+    coalesce((SELECT c.lease_expires_at FROM claim c), m.at)::timestamptz AS lease_expires_at,
+    EXISTS (SELECT FROM freed f JOIN pending p ON p.outbox_id = f.outbox_id) AS reclaimed,
+    EXISTS (SELECT FROM entry) AS known,
+    EXISTS (SELECT FROM pending) AS unfinished,
+    EXISTS (SELECT FROM pending p WHERE p.next_retry_at <= m.at) AS due,
+    (
+        NOT EXISTS (SELECT FROM entry) AND EXISTS (
+            SELECT
+            FROM fencerow.ledger_outbox o
+            WHERE o.correlation_id = @correlation_id::text AND (o.instance_key IS NULL OR o.instance_key <> @instance_key::text)
+        )
+    )::boolean AS foreign_owned
+FROM moment m;
+
+-- name: ClaimEntries :many
+-- ClaimEntries reads what a claim holds, by its token and after its transaction, in the order of the claim. Entries never change.
+-- Plan: the claim by its key, then one probe of ledger_pending_pkey and ledger_outbox_pkey an entry.
+WITH held AS MATERIALIZED (
+    SELECT unnest(c.outbox_ids) AS outbox_id
+    FROM fencerow.ledger_claim c
+    WHERE c.claim_token = @claim_token::uuid AND c.instance_key = @instance_key::text
+)
+SELECT
+    o.outbox_id,
+    o.correlation_id,
+    o.entry_kind,
+    o.slot_id,
+    o.cash_delta::text AS cash_delta,
+    o.currency,
+    o.payload::text AS payload,
+    o.traceparent,
+    o.enqueued_at,
+    p.next_retry_at,
+    p.attempt_count,
+    p.life,
+    p.expiry_count,
+    p.delivery_uncertain,
+    p.reason
+FROM held h
+JOIN fencerow.ledger_pending p ON p.outbox_id = h.outbox_id
+JOIN fencerow.ledger_outbox o ON o.outbox_id = h.outbox_id
+WHERE p.instance_key = @instance_key::text AND o.instance_key = @instance_key::text
+ORDER BY p.next_retry_at, p.outbox_id;
+
+-- name: ClaimLock :many
+-- ClaimLock locks the claim in a statement of its own, so that outcome, release and reclaim of one claim are serial and the next
+-- statement's snapshot sees what the one before did.
+SELECT claim_epoch
+FROM fencerow.ledger_claim
+WHERE claim_token = @claim_token::uuid AND instance_key = @instance_key::text
+FOR UPDATE;
+
+-- name: ClaimRecord :one
+-- ClaimRecord is the compare-and-set of a batch of outcomes on the claim that ClaimLock has locked. An item takes effect only if the
+-- claim still holds its row. It returns the ids that took effect and those whose snapshot was refused; the rest is lost.
+-- Plan: hashed subplans and hash joins over the items, one probe of ledger_pending_pkey an item.
+WITH moment AS MATERIALIZED (
+    SELECT clock_timestamp() AS at
+),
+claim AS MATERIALIZED (
+    SELECT claim_epoch, outbox_ids
+    FROM fencerow.ledger_claim
+    WHERE claim_token = @claim_token::uuid AND instance_key = @instance_key::text
+    FOR UPDATE
+),
+held AS MATERIALIZED (
+    SELECT unnest(outbox_ids) AS outbox_id
+    FROM claim
+),
+given AS MATERIALIZED (
+    SELECT
+        unnest(@outbox_ids::bigint[]) AS outbox_id,
+        unnest(@outcomes::text[]) AS outcome,
+        unnest(@reasons::text[]) AS reason,
+        unnest(@delays::bigint[]) AS delay,
+        unnest(@charges::integer[]) AS charge,
+        unnest(@uncertain::boolean[]) AS uncertain,
+        unnest(@ledger_refs::text[]) AS ledger_ref
+),
+-- IS TRUE keeps the test a hashed subplan; as a join the planner may pick a nested loop over a thousand by a thousand.
+item AS MATERIALIZED (
+    SELECT g.outbox_id, g.outcome, g.reason, g.delay, g.charge, g.uncertain, g.ledger_ref
+    FROM given g
+    WHERE (g.outbox_id IN (SELECT h.outbox_id FROM held h)) IS TRUE
+),
+finished AS (
+    DELETE FROM fencerow.ledger_pending p
+    USING item i
+    WHERE p.outbox_id = i.outbox_id
+        AND p.instance_key = @instance_key::text
+        AND i.outcome <> 'retryable_failure'
+    RETURNING p.outbox_id, p.life, p.attempt_count, p.slot_id, p.currency
+),
+written AS (
+    INSERT INTO fencerow.ledger_outcome (
+        outbox_id, life, instance_key, status, outcome, reason, attempt_count, claim_epoch, ledger_ref, outcome_at
+    )
+    SELECT
+        f.outbox_id,
+        f.life,
+        @instance_key::text,
+        CASE WHEN i.outcome = 'duplicate_completed' THEN 'completed' ELSE i.outcome END,
+        i.outcome,
+        nullif(i.reason, ''),
+        least(f.attempt_count, 2147483646) + 1,
+        c.claim_epoch,
+        nullif(i.ledger_ref, ''),
+        m.at
+    FROM finished f
+    JOIN item i ON i.outbox_id = f.outbox_id, claim c, moment m
+    RETURNING outbox_id, status
+),
+retried AS (
+    UPDATE fencerow.ledger_pending p
+    SET
+        attempt_count = greatest(0, least(p.attempt_count, 2147483646) + i.charge),
+        next_retry_at = m.at + i.delay * interval '1 microsecond',
+        last_epoch = greatest(p.last_epoch, c.claim_epoch),
+        expiry_count = 0,
+        delivery_uncertain = p.delivery_uncertain OR i.uncertain,
+        outcome = i.outcome,
+        reason = i.reason
+    FROM item i, claim c, moment m
+    WHERE p.outbox_id = i.outbox_id
+        AND p.instance_key = @instance_key::text
+        AND i.outcome = 'retryable_failure'
+    RETURNING p.outbox_id
+),
+remaining AS MATERIALIZED (
+    SELECT h.outbox_id
+    FROM held h
+    WHERE h.outbox_id NOT IN (SELECT g.outbox_id FROM given g)
+),
+shrunk AS (
+    UPDATE fencerow.ledger_claim c
+    SET outbox_ids = (SELECT array_agg(r.outbox_id) FROM remaining r)
+    WHERE c.claim_token = @claim_token::uuid
+        AND c.instance_key = @instance_key::text
+        AND EXISTS (SELECT FROM remaining)
+        AND EXISTS (SELECT FROM item)
+),
+ended AS (
+    DELETE FROM fencerow.ledger_claim c
+    WHERE c.claim_token = @claim_token::uuid
+        AND c.instance_key = @instance_key::text
+        AND NOT EXISTS (SELECT FROM remaining)
+),
+snapshot AS MATERIALIZED (
+    SELECT
+        unnest(@snapshot_outbox_ids::bigint[]) AS outbox_id,
+        unnest(@snapshot_slot_ids::text[]) AS slot_id,
+        unnest(@snapshot_currencies::text[]) AS currency,
+        unnest(@snapshot_balances::text[]) AS cash_balance,
+        unnest(@snapshot_versions::bigint[]) AS ledger_version
+),
+-- A snapshot counts only if its entry really ended here, in success, and is of the entry's own slot and currency.
+accepted AS MATERIALIZED (
+    SELECT s.outbox_id, s.slot_id, s.currency, s.cash_balance, s.ledger_version
+    FROM snapshot s
+    JOIN finished f ON f.outbox_id = s.outbox_id
+    JOIN written w ON w.outbox_id = s.outbox_id
+    WHERE w.status = 'completed' AND f.slot_id = s.slot_id AND (f.currency IS NULL OR f.currency = s.currency)
+),
+slot AS (
+    INSERT INTO fencerow.ledger_slot AS s (instance_key, slot_id, currency, cash_balance, ledger_version, updated_at)
+    SELECT DISTINCT ON (a.slot_id)
+        @instance_key::text, a.slot_id, a.currency, (a.cash_balance)::numeric, a.ledger_version, m.at
+    FROM accepted a, moment m
+    ORDER BY a.slot_id, a.ledger_version DESC, a.outbox_id DESC
+    ON CONFLICT (instance_key, slot_id) DO UPDATE
+    SET
+        currency = excluded.currency,
+        cash_balance = excluded.cash_balance,
+        ledger_version = excluded.ledger_version,
+        updated_at = excluded.updated_at
+    WHERE s.ledger_version IS NULL OR s.ledger_version < excluded.ledger_version
+),
+-- A slot whose entries have finished without a snapshot is known too.
+seen_slot AS (
+    INSERT INTO fencerow.ledger_slot (instance_key, slot_id)
+    SELECT DISTINCT @instance_key::text, f.slot_id
+    FROM finished f
+    WHERE f.slot_id IS NOT NULL AND (f.slot_id IN (SELECT a.slot_id FROM accepted a)) IS NOT TRUE
+    ORDER BY f.slot_id
+    ON CONFLICT (instance_key, slot_id) DO NOTHING
+),
+-- Open skips are few. One is resolved by its own entry's success without a snapshot, or, once a snapshot of its slot is accepted, if its
+-- entry is a success, now or before.
+resolvable AS MATERIALIZED (
+    SELECT k.correlation_id
+    FROM fencerow.ledger_skip k
+    WHERE k.instance_key = @instance_key::text
+        AND k.resolved_at IS NULL
+        AND (
+            k.outbox_id IN (
+                SELECT w.outbox_id
+                FROM written w
+                WHERE w.status = 'completed' AND w.outbox_id NOT IN (SELECT s.outbox_id FROM snapshot s)
+            )
+            OR k.slot_id IN (SELECT a.slot_id FROM accepted a) AND (
+                k.outbox_id IN (SELECT w.outbox_id FROM written w WHERE w.status = 'completed')
+                OR EXISTS (
+                    SELECT
+                    FROM fencerow.ledger_outcome o
+                    WHERE o.outbox_id = k.outbox_id AND o.instance_key = @instance_key::text AND o.status = 'completed'
+                )
+            )
+        )
+    ORDER BY k.correlation_id
+    FOR UPDATE
+),
+resolved AS (
+    UPDATE fencerow.ledger_skip k
+    SET resolved_at = m.at
+    FROM resolvable r, moment m
+    WHERE k.instance_key = @instance_key::text AND k.correlation_id = r.correlation_id
+)
+SELECT
+    (
+        SELECT coalesce(array_agg(a.outbox_id), '{}')
+        FROM (SELECT w.outbox_id FROM written w UNION ALL SELECT t.outbox_id FROM retried t) a
+    )::bigint[] AS applied_ids,
+    (
+        SELECT coalesce(array_agg(s.outbox_id), '{}')
+        FROM snapshot s
+        WHERE s.outbox_id IN (SELECT w.outbox_id FROM written w) AND s.outbox_id NOT IN (SELECT a.outbox_id FROM accepted a)
+    )::bigint[] AS snapshot_rejected_ids;
+
+-- name: ClaimRelease :one
+-- ClaimRelease gives rows of the claim that ClaimLock has locked back: the row is as before, but for the epoch and for what may have
+-- been sent. It returns the ids that the claim still held.
+WITH claim AS MATERIALIZED (
+    SELECT claim_epoch, outbox_ids
+    FROM fencerow.ledger_claim
+    WHERE claim_token = @claim_token::uuid AND instance_key = @instance_key::text
+    FOR UPDATE
+),
+held AS MATERIALIZED (
+    SELECT unnest(outbox_ids) AS outbox_id
+    FROM claim
+),
+given AS MATERIALIZED (
+    SELECT unnest(@outbox_ids::bigint[]) AS outbox_id, unnest(@uncertain::boolean[]) AS uncertain
+),
+item AS MATERIALIZED (
+    SELECT g.outbox_id, g.uncertain
+    FROM given g
+    WHERE NOT @everything::boolean AND (g.outbox_id IN (SELECT h.outbox_id FROM held h)) IS TRUE
+    UNION ALL
+    SELECT h.outbox_id, @all_uncertain::boolean
+    FROM held h
+    WHERE @everything::boolean
+),
+released AS (
+    UPDATE fencerow.ledger_pending p
+    SET
+        last_epoch = greatest(p.last_epoch, c.claim_epoch),
+        delivery_uncertain = p.delivery_uncertain OR i.uncertain
+    FROM item i, claim c
+    WHERE p.outbox_id = i.outbox_id AND p.instance_key = @instance_key::text
+    RETURNING p.outbox_id
+),
+remaining AS MATERIALIZED (
+    SELECT h.outbox_id
+    FROM held h
+    WHERE h.outbox_id NOT IN (SELECT i.outbox_id FROM item i)
+),
+shrunk AS (
+    UPDATE fencerow.ledger_claim c
+    SET outbox_ids = (SELECT array_agg(r.outbox_id) FROM remaining r)
+    WHERE c.claim_token = @claim_token::uuid
+        AND c.instance_key = @instance_key::text
+        AND EXISTS (SELECT FROM remaining)
+        AND EXISTS (SELECT FROM item)
+),
+ended AS (
+    DELETE FROM fencerow.ledger_claim c
+    WHERE c.claim_token = @claim_token::uuid
+        AND c.instance_key = @instance_key::text
+        AND NOT EXISTS (SELECT FROM remaining)
+)
+SELECT (SELECT coalesce(array_agg(r.outbox_id ORDER BY r.outbox_id), '{}') FROM released r)::bigint[] AS released_ids;
+
+-- name: ClaimLostReasons :many
+-- ClaimLostReasons says what became of rows that a claim no longer holds, read after the transaction that found out.
+SELECT
+    g.outbox_id::bigint AS outbox_id,
+    (o.outbox_id IS NOT NULL)::boolean AS known,
+    (p.outbox_id IS NOT NULL)::boolean AS unfinished,
+    coalesce(
+        CASE
+            WHEN p.outbox_id IS NULL THEN f.claim_epoch
+            ELSE coalesce(
+                (
+                    SELECT max(c.claim_epoch)
+                    FROM fencerow.ledger_claim c
+                    WHERE c.instance_key = @instance_key::text AND c.outbox_ids @> ARRAY[p.outbox_id]
+                ),
+                p.last_epoch
+            )
+        END,
+        0
+    )::bigint AS claim_epoch,
+    coalesce(CASE WHEN p.outbox_id IS NULL THEN f.outcome ELSE p.outcome END, '')::text AS outcome
+FROM (SELECT unnest(@outbox_ids::bigint[]) AS outbox_id) g
+LEFT JOIN fencerow.ledger_outbox o ON o.outbox_id = g.outbox_id AND o.instance_key = @instance_key::text
+LEFT JOIN fencerow.ledger_pending p ON p.outbox_id = g.outbox_id AND p.instance_key = @instance_key::text
+LEFT JOIN LATERAL (
+    SELECT l.claim_epoch, l.outcome
+    FROM fencerow.ledger_outcome l
+    WHERE l.outbox_id = g.outbox_id AND l.instance_key = @instance_key::text
+    ORDER BY l.life DESC
+    LIMIT 1
+) f ON true;
+
+-- name: ClaimList :many
+-- ClaimList lists the claims of an instance that stand.
+SELECT
+    claimed_by,
+    claim_epoch,
+    cardinality(outbox_ids)::integer AS row_count,
+    claimed_at,
+    (clock_timestamp() - claimed_at)::interval AS age,
+    (lease_expires_at - clock_timestamp())::interval AS remaining
+FROM fencerow.ledger_claim
+WHERE instance_key = @instance_key::text
+ORDER BY lease_expires_at, claim_token;

@@ -1,0 +1,150 @@
+-- name: EntryEnqueueMany :many
+-- EntryEnqueueMany enqueues in the transaction it runs in. Its SQL function is the one way in, for every language. Empty optional texts
+-- stand for NULL.
+SELECT
+    e.entry_position::integer AS entry_position,
+    e.entry_id::bigint AS entry_id,
+    e.entry_result::text AS entry_result
+FROM fencerow.enqueue_many(
+    @instance_key::text,
+    @correlation_ids::text[],
+    @entry_kinds::text[],
+    @payloads::text[],
+    array_replace(@slot_ids::text[], '', NULL),
+    (@cash_deltas::text[])::numeric[],
+    array_replace(@currencies::text[], '', NULL),
+    array_replace(@traceparents::text[], '', NULL),
+    @skips::boolean[]
+) AS e (entry_position, entry_id, entry_result)
+ORDER BY e.entry_position;
+
+-- name: EntryShow :one
+-- EntryShow reads one own entry, its pending row if it has one, and the claim that holds it.
+SELECT
+    o.outbox_id,
+    o.correlation_id,
+    o.entry_kind,
+    o.slot_id,
+    o.cash_delta::text AS cash_delta,
+    o.currency,
+    o.payload::text AS payload,
+    o.traceparent,
+    o.enqueued_at,
+    (p.outbox_id IS NOT NULL)::boolean AS unfinished,
+    coalesce(p.next_retry_at, o.enqueued_at)::timestamptz AS next_retry_at,
+    (coalesce(p.next_retry_at <= clock_timestamp(), false))::boolean AS due,
+    coalesce(p.attempt_count, 0)::integer AS attempt_count,
+    coalesce(p.life, 0)::integer AS life,
+    coalesce(p.expiry_count, 0)::integer AS expiry_count,
+    coalesce(p.delivery_uncertain, false)::boolean AS delivery_uncertain,
+    p.outcome,
+    p.reason,
+    (c.claim_token IS NOT NULL)::boolean AS leased,
+    coalesce(c.claimed_by, '')::text AS claimed_by,
+    coalesce(c.claim_epoch, 0)::bigint AS claim_epoch,
+    coalesce(cardinality(c.outbox_ids), 0)::integer AS claim_rows,
+    coalesce(c.claimed_at, o.enqueued_at)::timestamptz AS claimed_at,
+    coalesce(clock_timestamp() - c.claimed_at, '0')::interval AS claim_age,
+    coalesce(c.lease_expires_at - clock_timestamp(), '0')::interval AS lease_remaining,
+    (k.opened_at IS NOT NULL)::boolean AS skipped,
+    coalesce(k.opened_at, o.enqueued_at)::timestamptz AS skip_opened_at,
+    k.resolved_at AS skip_resolved_at
+FROM fencerow.ledger_outbox o
+LEFT JOIN fencerow.ledger_pending p ON p.outbox_id = o.outbox_id AND p.instance_key = o.instance_key
+LEFT JOIN fencerow.ledger_claim c ON c.instance_key = o.instance_key AND c.outbox_ids @> ARRAY[o.outbox_id]
+LEFT JOIN fencerow.ledger_skip k ON k.instance_key = o.instance_key AND k.correlation_id = o.correlation_id
+WHERE o.correlation_id = @correlation_id::text AND o.instance_key = @instance_key::text;
+
+-- name: EntryForeign :one
+-- EntryForeign says whether a correlation id exists under another owner or none, and nothing more.
+SELECT EXISTS (
+    SELECT
+    FROM fencerow.ledger_outbox
+    WHERE correlation_id = @correlation_id::text AND instance_key IS NOT NULL AND instance_key <> @instance_key::text
+) OR EXISTS (
+    SELECT
+    FROM fencerow.ledger_outbox
+    WHERE correlation_id = @correlation_id::text AND instance_key IS NULL
+) AS foreign_owned;
+
+-- name: LegacyCount :one
+-- LegacyCount counts the entries without an owner, by the index ledger_outbox_unowned.
+SELECT count(*) FROM fencerow.ledger_outbox WHERE instance_key IS NULL;
+
+-- name: LegacyExport :many
+-- LegacyExport reads the unowned entries of one correlation id, for a deliberate re-enqueue.
+SELECT
+    outbox_id,
+    correlation_id,
+    entry_kind,
+    slot_id,
+    cash_delta::text AS cash_delta,
+    currency,
+    payload::text AS payload
+FROM fencerow.ledger_outbox
+WHERE correlation_id = @correlation_id::text AND instance_key IS NULL
+ORDER BY outbox_id
+LIMIT @row_limit::integer;
+
+-- name: EntryPrune :one
+-- EntryPrune deletes own entries that ended in success long enough ago, with their outcomes and skips; InstanceLock goes
+-- before it. It looks at a bounded number of outcomes after the given id, by the primary key, so that a call costs the same however
+-- many there are. An entry whose skip is still open stays.
+WITH seen AS MATERIALIZED (
+    SELECT o.outbox_id, o.life
+    FROM fencerow.ledger_outcome o
+    WHERE o.outbox_id > @after::bigint AND o.instance_key = @instance_key::text
+    ORDER BY o.outbox_id, o.life
+    LIMIT @look_limit::integer
+),
+latest AS MATERIALIZED (
+    SELECT DISTINCT s.outbox_id FROM seen s
+),
+prunable AS MATERIALIZED (
+    SELECT l.outbox_id
+    FROM latest l
+    WHERE NOT EXISTS (
+            SELECT FROM fencerow.ledger_pending p WHERE p.outbox_id = l.outbox_id AND p.instance_key = @instance_key::text
+        )
+        AND NOT EXISTS (
+            SELECT
+            FROM fencerow.ledger_skip k
+            WHERE k.outbox_id = l.outbox_id AND k.instance_key = @instance_key::text AND k.resolved_at IS NULL
+        )
+        AND (
+            SELECT o.status = 'completed' AND o.outcome_at <= clock_timestamp() - @older_than::interval
+            FROM fencerow.ledger_outcome o
+            WHERE o.outbox_id = l.outbox_id AND o.instance_key = @instance_key::text
+            ORDER BY o.life DESC
+            LIMIT 1
+        )
+    ORDER BY l.outbox_id
+    LIMIT @row_limit::integer
+),
+deleted AS (
+    DELETE FROM fencerow.ledger_outbox o
+    USING prunable p
+    WHERE o.outbox_id = p.outbox_id AND o.instance_key = @instance_key::text
+    RETURNING o.outbox_id
+),
+outcomes AS (
+    DELETE FROM fencerow.ledger_outcome o
+    USING prunable p
+    WHERE o.outbox_id = p.outbox_id AND o.instance_key = @instance_key::text
+),
+skips AS (
+    DELETE FROM fencerow.ledger_skip k
+    USING prunable p
+    WHERE k.outbox_id = p.outbox_id AND k.instance_key = @instance_key::text
+)
+SELECT
+    (SELECT count(*) FROM deleted)::integer AS deleted_count,
+    CASE
+        WHEN (SELECT count(*) FROM prunable) = @row_limit::integer THEN (SELECT max(p.outbox_id) FROM prunable p)
+        WHEN (SELECT count(*) FROM seen) = @look_limit::integer THEN (SELECT max(s.outbox_id) FROM seen s)
+        ELSE 0
+    END::bigint AS next_id;
+
+-- name: SchemaVersion :one
+-- SchemaVersion is the number of the last migration applied.
+SELECT version FROM fencerow.schema_version;
