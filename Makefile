@@ -10,6 +10,8 @@ GO ?= go
 TOOLS := .tools/bin
 MODULE := github.com/fourblocks2020/fencerow
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+PACKAGES ?= ./...
+TEST_TIMEOUT ?= 30m
 LDFLAGS := -X $(MODULE)/internal/version.Version=$(VERSION)
 
 .PHONY: help
@@ -22,6 +24,49 @@ $(TOOLS)/%: tools/go.mod tools/go.sum
 	@mkdir -p $(TOOLS)
 	cd tools && $(GO) build -o ../$@ "$$($(GO) list -f '{{.ImportPath}}' tool | grep '/$*$$')"
 
+# What the tests run under: a PostgreSQL server for all packages, and a look at each test's outcome.
+.PHONY: test-tools
+test-tools:
+	@mkdir -p $(TOOLS)
+	$(GO) build -o $(TOOLS)/ ./internal/pgtest/cmd/pgtest-server ./scripts/gotest
+
+.PHONY: setup
+setup: ## Install what is missing: PostgreSQL, C compiler, psycopg2
+	@scripts/setup.sh
+
+.PHONY: build
+build: ## Build bin/fencerow and bin/fencerowd
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/fencerow ./cmd/fencerowd
+
+.PHONY: demo
+demo: build ## Run the whole job on this machine: memory store, stub ledger, sample entries
+	./bin/fencerow dev --once
+
+.PHONY: test
+test: setup test-tools ## Run all tests with -race on a real PostgreSQL; a skipped test fails
+	$(TOOLS)/pgtest-server -- $(TOOLS)/gotest -- -race -count=1 -timeout $(TEST_TIMEOUT) $(PACKAGES)
+
+.PHONY: test-short
+test-short: setup test-tools ## Run the tests with -short and without -race
+	$(TOOLS)/pgtest-server -- $(TOOLS)/gotest -allow-skips -- -short $(PACKAGES)
+
+.PHONY: test-container
+test-container: setup ## Run the store tests on a container made from Debian's packages (as root)
+	scripts/test-container.sh
+
+.PHONY: migrate-verify
+migrate-verify: setup build test-tools ## Check the migration history on a private server
+	$(TOOLS)/pgtest-server -- sh -c 'FENCEROW_DSN="$$TREX_POSTGRESQL_TEST_DSN" ./bin/fencerow migrate verify'
+
+.PHONY: lint
+lint: $(TOOLS)/golangci-lint ## Run go vet and golangci-lint
+	$(GO) vet ./...
+	$(TOOLS)/golangci-lint run
+
+.PHONY: fmt
+fmt: ## Format the Go files
+	gofmt -w $$(git ls-files -co --exclude-standard '*.go')
+
 .PHONY: generate
 generate: $(TOOLS)/sqlc ## Compile sql/queries to internal/db
 	$(TOOLS)/sqlc generate
@@ -29,3 +74,11 @@ generate: $(TOOLS)/sqlc ## Compile sql/queries to internal/db
 .PHONY: sqlc-diff
 sqlc-diff: $(TOOLS)/sqlc ## Fail when internal/db is not what sqlc makes of sql/
 	$(TOOLS)/sqlc diff
+
+.PHONY: ci
+ci: ## Run every check that guards the main branch
+	.ci/run
+
+.PHONY: clean
+clean: ## Remove what make built
+	rm -rf bin .tools

@@ -1,0 +1,85 @@
+// Command gotest runs `go test` with the arguments it is given and holds it to more: no test may be skipped, and at least
+// one must run. It shows what `go test` shows without -v, and ends with a count of all tests, subtests included.
+//
+//	gotest [-allow-skips] [--] ARGUMENTS OF GO TEST
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	allowSkips := flag.Bool("allow-skips", false, "a skipped test is no failure")
+	flag.Parse()
+	os.Exit(run(flag.Args(), *allowSkips))
+}
+
+func run(args []string, allowSkips bool) int {
+	// An interrupt from the terminal reaches go test, too; this process waits for its end and reports.
+	signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGTERM)
+	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
+	cmd.Stderr = os.Stderr
+	output, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "gotest: %v\n", err)
+		return 1
+	}
+	r := newReport(os.Stdout)
+	if err := r.read(output); err != nil {
+		fmt.Fprintf(os.Stderr, "gotest: read the events of go test: %v\n", err)
+		_ = cmd.Wait() // the events are lost either way
+		return 1
+	}
+	waitErr := cmd.Wait()
+	fmt.Printf("%d passed, %d failed, %d skipped\n", r.passed, r.failed, r.skipped)
+	return verdict(r, waitErr, allowSkips)
+}
+
+// verdict turns the counts and the end of go test into an exit status.
+func verdict(r *report, waitErr error, allowSkips bool) int {
+	exit, isExit := errors.AsType[*exec.ExitError](waitErr)
+	switch {
+	case isExit && exit.ExitCode() > 0:
+		return exit.ExitCode()
+	case waitErr != nil, r.failed > 0:
+		return 1
+	case r.skipped > 0 && !allowSkips:
+		fmt.Fprintln(os.Stderr, "gotest: tests were skipped; a test that cannot run must fail")
+		return 1
+	case r.passed == 0:
+		fmt.Fprintln(os.Stderr, "gotest: no test ran")
+		return 1
+	}
+	return 0
+}
+
+// maxLine bounds one event; a test's output comes line by line, so only a very long line comes near it.
+const maxLine = 16 << 20
+
+// read takes up the events of `go test -json` until their end.
+func (r *report) read(events io.Reader) error {
+	lines := bufio.NewScanner(events)
+	lines.Buffer(nil, maxLine)
+	for lines.Scan() {
+		var e event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			// Not an event: what a tool wrote past go test.
+			fmt.Fprintln(r.out, lines.Text())
+			continue
+		}
+		r.add(e)
+	}
+	return lines.Err()
+}
