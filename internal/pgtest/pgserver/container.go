@@ -23,26 +23,28 @@ const (
 	containerTimeout = 5 * time.Minute
 )
 
-// startContainer returns nil and no error where a container is no way to a server: no engine answers, or the default
-// image cannot be had.
+// errNoContainer says that a container is no way to a server here, and that the next way may be tried.
+var errNoContainer = errors.New("no container")
+
+// startContainer returns errNoContainer where no engine answers, or the default image cannot be had. An image that the
+// environment names is not given up for another way.
 func startContainer(ctx context.Context, logf func(format string, args ...any)) (*Server, error) {
 	image := os.Getenv(EnvImage)
-	if err := engineAnswers(ctx); err != nil {
-		if image == "" {
-			return nil, nil
-		}
+	err := engineAnswers(ctx)
+	switch {
+	case err != nil && image == "":
+		return nil, errNoContainer
+	case err != nil:
 		return nil, fmt.Errorf("%s is set, but no container engine answers: %w", EnvImage, err)
+	case image != "":
+		return runContainer(ctx, image)
 	}
-	chosen := image
-	if chosen == "" {
-		chosen = defaultImage
+	server, err := runContainer(ctx, defaultImage)
+	if err != nil {
+		logf("container engine: no server of image %s: %v", defaultImage, err)
+		return nil, errNoContainer
 	}
-	server, err := runContainer(ctx, chosen)
-	if err != nil && image == "" {
-		logf("container engine: no server of image %s: %v", chosen, err)
-		return nil, nil
-	}
-	return server, err
+	return server, nil
 }
 
 // engineAnswers asks for the engine that testcontainers would use.

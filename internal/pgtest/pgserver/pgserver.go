@@ -51,7 +51,7 @@ func Start(ctx context.Context, logf func(format string, args ...any)) (*Server,
 		return &Server{DSN: dsn, Source: EnvDSN, close: func() error { return nil }}, nil
 	}
 	server, err := startContainer(ctx, logf)
-	if server != nil || err != nil {
+	if !errors.Is(err, errNoContainer) {
 		return server, err
 	}
 	cluster, err := StartCluster(ctx, nil)
