@@ -1,0 +1,130 @@
+package ledger
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/fourblocks2020/fencerow"
+)
+
+// dialError is all that is kept of an error met before the first byte of a request could be written.
+type dialError struct{ reason fencerow.ReasonCode }
+
+func (e *dialError) Error() string { return string(e.reason) }
+
+// dialer makes connections under the address rules, and finishes the TLS handshake itself, so that the bytes counted on a
+// connection are those of requests.
+type dialer struct {
+	plain, secure net.Dialer
+	tls           *tls.Config
+	timeout       time.Duration
+}
+
+func newDialer(c Config) (*dialer, error) {
+	config, err := tlsConfig(c)
+	if err != nil {
+		return nil, err
+	}
+	return &dialer{
+		plain:   net.Dialer{Timeout: c.DialTimeout, Control: addressRule(!c.AllowInsecure)},
+		secure:  net.Dialer{Timeout: c.DialTimeout, Control: addressRule(false)},
+		tls:     config,
+		timeout: c.DialTimeout,
+	}, nil
+}
+
+func tlsConfig(c Config) (*tls.Config, error) {
+	config := &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		NextProtos:         []string{"http/1.1"},
+		ClientSessionCache: tls.NewLRUClientSessionCache(0),
+	}
+	if c.CAFile != "" {
+		pem, err := os.ReadFile(c.CAFile)
+		if err != nil {
+			return nil, inputError("ledger_ca_file", "cannot be read")
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, inputError("ledger_ca_file", "holds no PEM certificate")
+		}
+	}
+	if c.CertFile != "" {
+		cert, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+		if err != nil {
+			return nil, inputError("ledger_cert_file", "and ledger_key_file are not a readable PEM key pair")
+		}
+		config.Certificates = []tls.Certificate{cert}
+	}
+	return config, nil
+}
+
+func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := d.plain.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, &dialError{dialReason(err)}
+	}
+	return &countedConn{Conn: conn}, nil
+}
+
+func (d *dialer) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := d.secure.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, &dialError{dialReason(err)}
+	}
+	config := d.tls.Clone()
+	if config.ServerName, _, err = net.SplitHostPort(address); err != nil {
+		conn.Close() //nolint:errcheck // nothing was sent
+		return nil, &dialError{fencerow.ReasonTLSFailed}
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	secured := tls.Client(conn, config)
+	if err := secured.HandshakeContext(ctx); err != nil {
+		conn.Close() //nolint:errcheck // nothing was sent
+		return nil, &dialError{fencerow.ReasonTLSFailed}
+	}
+	return &countedConn{Conn: secured}, nil
+}
+
+func dialReason(err error) fencerow.ReasonCode {
+	var timeout interface{ Timeout() bool }
+	_, isDNS := errors.AsType[*net.DNSError](err)
+	switch {
+	case errors.Is(err, errAddressBlocked):
+		return fencerow.ReasonAddressBlocked
+	case isDNS:
+		return fencerow.ReasonDNSFailed
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fencerow.ReasonConnectRefused
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return fencerow.ReasonDialTimeout
+	}
+	return fencerow.ReasonUnreachable
+}
+
+// countedConn counts the bytes of requests and answers. Over TLS it wraps the TLS connection, so that neither handshake
+// nor closing alert counts.
+type countedConn struct {
+	net.Conn
+	written, read atomic.Int64
+}
+
+func (c *countedConn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.written.Add(int64(n))
+	return n, err
+}
+
+func (c *countedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.read.Add(int64(n))
+	return n, err
+}

@@ -1,0 +1,76 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+
+	"github.com/fourblocks2020/fencerow"
+)
+
+// failure says what became of a request that got no answer.
+func (a *attempt) failure(ctx context.Context, err error) fencerow.Answer {
+	answer := fencerow.Answer{
+		Class: fencerow.AnswerRetryable, Certainty: fencerow.NotSent, Scope: fencerow.ScopeEntry,
+	}
+	if a.sent() {
+		answer.Certainty = fencerow.Unknown
+	}
+	refused, isDial := errors.AsType[*dialError](err)
+	switch reason := ended(ctx); {
+	case reason == fencerow.ReasonDeliveryStopped:
+		answer.Reason = reason
+	case reason != "" && a.conn == nil:
+		// All of the time went into connecting: the ledger is to blame, not the entry.
+		answer.Reason, answer.Scope = fencerow.ReasonDialTimeout, fencerow.ScopeTarget
+		if reason == fencerow.ReasonTrustWindowEnded {
+			answer.Reason = reason
+		}
+	case reason != "":
+		answer.Reason = reason
+	case isDial:
+		answer.Reason, answer.Scope = refused.reason, fencerow.ScopeTarget
+	case isRemoteAlert(err):
+		// A TLS 1.3 server refuses a client certificate only after the request is on its way.
+		answer.Reason, answer.Scope = fencerow.ReasonTLSFailed, fencerow.ScopeTarget
+	case !a.sent():
+		answer.Reason, answer.Scope = fencerow.ReasonConnectionCut, fencerow.ScopeTarget
+	default:
+		answer.Reason = a.brokenAnswer(err)
+	}
+	return answer
+}
+
+// ended returns why ctx is over, or "" while it is not.
+func ended(ctx context.Context) fencerow.ReasonCode {
+	switch err := ctx.Err(); {
+	case err == nil:
+		return ""
+	case errors.Is(context.Cause(ctx), fencerow.ErrTrustWindowEnded):
+		return fencerow.ReasonTrustWindowEnded
+	case errors.Is(err, context.DeadlineExceeded):
+		return fencerow.ReasonDeliveryTimeout
+	}
+	return fencerow.ReasonDeliveryStopped
+}
+
+// brokenAnswer tells a connection that ended from one that carried something other than HTTP within the limits.
+func (a *attempt) brokenAnswer(err error) fencerow.ReasonCode {
+	if !a.answered() || isCut(err) {
+		return fencerow.ReasonConnectionCut
+	}
+	return fencerow.ReasonAnswerUnreadable
+}
+
+// isCut reports whether err is that of a connection which ended, at whatever point.
+func isCut(err error) bool {
+	_, isNet := errors.AsType[*net.OpError](err)
+	return isNet || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
+}
+
+// isRemoteAlert reports whether err is an alert by which the other side ended a TLS connection.
+func isRemoteAlert(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "remote error"
+}

@@ -1,0 +1,83 @@
+package ledger
+
+import (
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// maxToken bounds a token file, in bytes.
+	maxToken = 16 << 10
+	// tokenReread is how old a read token may be before the file is looked at again.
+	tokenReread = time.Second
+)
+
+// tokenFile is the credential, read from a file that an operator or a secret manager may replace at any time. Reading the
+// small file again is exact, where comparing its modification time is not: two writes can share one.
+type tokenFile struct {
+	path   string
+	prefix string // the scheme and a space, or nothing
+	reread time.Duration
+
+	mu     sync.Mutex
+	readAt time.Time // zero: read at the next use
+	value  []string  // the header's value, nil while the file cannot be read; replaced, never changed
+}
+
+// header returns the header's value and whether there is one.
+func (t *tokenFile) header() ([]string, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	if t.readAt.IsZero() || now.Sub(t.readAt) >= t.reread {
+		token, ok := readToken(t.path)
+		switch {
+		case !ok:
+			t.value = nil
+		case t.value == nil || t.value[0] != t.prefix+token:
+			t.value = []string{t.prefix + token}
+		}
+		t.readAt = now
+	}
+	return t.value, t.value != nil
+}
+
+// refused has the file read at the next use: the ledger did not take the token, and a new one may be there already.
+func (t *tokenFile) refused() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.readAt = time.Time{}
+}
+
+// readToken accepts a regular file of printable ASCII: opening a pipe could block for ever.
+func readToken(path string) (string, bool) {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return "", false
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return "", false
+	}
+	defer file.Close() //nolint:errcheck // only read
+	b, err := io.ReadAll(io.LimitReader(file, maxToken+1))
+	if err != nil || len(b) > maxToken {
+		return "", false
+	}
+	token := strings.TrimSpace(string(b))
+	for i := range len(token) {
+		if token[i] < ' ' || token[i] > '~' {
+			return "", false
+		}
+	}
+	return token, token != ""
+}
+
+// readableByOthers reports whether users other than the file's owner and group can read or change it.
+func readableByOthers(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().Perm()&0o006 != 0
+}
