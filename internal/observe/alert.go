@@ -41,5 +41,7 @@ func (o *Observer) alert(a Alert) {
 	if a.Reason != "" {
 		a.Reason = fencerow.ReasonCode(reason(a.Reason))
 	}
+	// An alerter that panics must not take a delivery with it. There is nobody to tell but the log, which has the event already.
+	defer func() { _ = recover() }()
 	o.alerter.Alert(a)
 }

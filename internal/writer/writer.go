@@ -2,6 +2,8 @@ package writer
 
 import (
 	"context"
+	"sync"
+	"time"
 
 	"github.com/fourblocks2020/fencerow"
 	"github.com/fourblocks2020/fencerow/internal/observe"
@@ -17,6 +19,28 @@ type Writer struct {
 	store  fencerow.Claimer
 	ledger fencerow.Ledger
 	obs    *observe.Observer
+	health health
+	wake   chan struct{} // capacity 1
+
+	// life carries every call of the store. It ends only when a shutdown has run out of time.
+	life    context.Context
+	endLife context.CancelFunc
+
+	// running counts calls that may start goroutines, and the goroutines. It rises from zero only while mu is held and stopping is not
+	// set, so that a shutdown can wait for it.
+	running sync.WaitGroup
+
+	mu       sync.Mutex
+	stopping bool
+	active   map[*batch]struct{}
+	queue    []*batch // with unstarted rows, in the order of delivery
+	workers  int
+	inFlight int // rows claimed, or about to be, and not settled
+	reserved int // of those, the ones about to be claimed
+	more     bool
+	pace     time.Duration // of one delivery, recently; zero if unknown
+	changed  chan struct{} // closed and replaced when rows are settled or the target's state changes
+	doubts   []doubt
 }
 
 // New returns a writer. A configuration that cannot hold is refused with an [*fencerow.InputError], before anything is used.
@@ -34,89 +58,129 @@ func New(store fencerow.Claimer, ledger fencerow.Ledger, obs *observe.Observer, 
 	case obs.Instance() != cfg.Instance:
 		return nil, &fencerow.InputError{Field: "observer", Problem: "is of another instance"}
 	}
-	return &Writer{cfg: cfg.withDefaults(), store: store, ledger: ledger, obs: obs}, nil
-}
-
-// PollResult says what one poll did.
-type PollResult struct {
-	// Claimed is how many rows the poll claimed.
-	Claimed int
-	// More says that another poll at once may claim more. It is never set while the target is on hold.
-	More bool
-	// Skipped is empty if the store was asked and answered. A poll that neither claimed nor was skipped found nothing due.
-	Skipped SkipReason
-}
-
-// Empty reports whether the poll found nothing due.
-func (r PollResult) Empty() bool { return r.Claimed == 0 && r.Skipped == "" }
-
-// SkipReason says why a poll claimed nothing without finding nothing due. The vocabulary is closed.
-type SkipReason string
-
-// The skip reasons. None of them is an empty poll or a failure.
-const (
-	// SkippedNoRoom: the rows in flight use up the budget, or what could start in the trust window.
-	SkippedNoRoom SkipReason = "no_room"
-	// SkippedTargetHeld: the ledger asked for a pause that has not passed.
-	SkippedTargetHeld SkipReason = "target_held"
-	// SkippedInstanceHeld: an operator holds the instance.
-	SkippedInstanceHeld SkipReason = "instance_held"
-	// SkippedStoreBusy: the store's lock or connection was not had in time.
-	SkippedStoreBusy SkipReason = "store_busy"
-	// SkippedStopping: the writer stops, or the context was already cancelled.
-	SkippedStopping SkipReason = "stopping"
-)
-
-// Poll is one tick: it claims what fits beside the rows in flight and starts their deliveries, and returns without waiting for them.
-// A claim once sent is awaited even if ctx is cancelled. An error is an unexpected one, such as a database that cannot be reached.
-func (w *Writer) Poll(ctx context.Context) (PollResult, error) {
-	return PollResult{}, ErrStopping
+	w := &Writer{
+		cfg: cfg.withDefaults(), store: store, ledger: ledger, obs: obs, health: health{obs: obs},
+		wake: make(chan struct{}, 1), active: map[*batch]struct{}{}, changed: make(chan struct{}),
+	}
+	w.life, w.endLife = context.WithCancel(context.Background())
+	return w, nil
 }
 
 // Wake signals when a poll is worth while before the next tick: the last claim said that there is more, and there is room for it. The
 // channel is never closed.
-func (w *Writer) Wake() <-chan struct{} { return nil }
+func (w *Writer) Wake() <-chan struct{} { return w.wake }
 
-// RunOnce is a Poll that waits until the rows it claimed are recorded, released or given up. When ctx is cancelled, rows not yet
-// started are released and running deliveries get Config.Grace.
-func (w *Writer) RunOnce(ctx context.Context) (PollResult, error) {
-	return PollResult{}, ErrStopping
+// enter registers a call that may claim; leave ends it.
+func (w *Writer) enter() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stopping {
+		return false
+	}
+	w.running.Add(1)
+	return true
 }
 
-// TargetedResult says what came of one targeted entry.
-type TargetedResult struct {
-	CorrelationID fencerow.CorrelationID
-	ClaimResult   observe.ClaimResult
-	// Why is set if the claim was refused.
-	Why fencerow.RefusedWhy
-	// Outcome is what was recorded; empty if the claim was refused or lost, or the row was released.
-	Outcome fencerow.OutcomeKind
-	// Reason is the outcome's reason, why the claim was refused or lost, or why the row was released.
-	Reason string
+func (w *Writer) leave() { w.running.Done() }
+
+// start puts a claim to work: its recorder, its place in the queue and, within the bound, more workers. A claim that came too late, when
+// the target is already on hold or the writer stops, is given back by its recorder. The caller is inside enter and leave.
+func (w *Writer) start(b *batch, first bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.active[b] = struct{}{}
+	w.running.Go(func() { w.record(b) })
+	if why, _ := w.health.hold(time.Now()); w.stopping || why != "" && !b.exempt {
+		b.stop()
+		return
+	}
+	if first {
+		w.queue = append([]*batch{b}, w.queue...)
+	} else {
+		w.queue = append(w.queue, b)
+	}
+	for range min(w.cfg.Concurrency-w.workers, len(b.claim.Entries)) {
+		w.workers++
+		w.running.Go(w.work)
+	}
 }
 
-// RunTargeted claims one entry, delivers it, and waits until it is recorded. forceDue also takes an entry that waits for its retry. A
-// refusal is a result, not an error. While the target is on hold it delivers all the same: an operator asked.
-func (w *Writer) RunTargeted(ctx context.Context, id fencerow.CorrelationID, forceDue bool) (TargetedResult, error) {
-	return TargetedResult{}, ErrStopping
+// nextBatch returns the first claim with unstarted rows, or nil; then the calling worker has to end.
+func (w *Writer) nextBatch() *batch {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.queue) > 0 {
+		if _, startable := w.queue[0].unfinished(); startable {
+			return w.queue[0]
+		}
+		w.queue[0] = nil
+		w.queue = w.queue[1:]
+	}
+	w.workers--
+	return nil
 }
 
-// BackfillResult says what a backfill did. Outcomes has every kind, also those of which there were none.
-type BackfillResult struct {
-	Claimed, Lost int
-	Outcomes      map[fencerow.OutcomeKind]int
-	// Stopped is empty if the backfill ended because nothing was due any more or the limit was reached. Otherwise it is a [SkipReason],
-	// or the reason of the target's hold.
-	Stopped string
+// settle notes that rows of b came to their end.
+func (w *Writer) settle(b *batch, rows int, t tally) {
+	b.mu.Lock()
+	b.done += rows
+	b.tally.add(t)
+	b.mu.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.inFlight -= rows
+	w.announceLocked()
 }
 
-// Backfill claims and delivers until nothing is due, or until it has claimed limit rows (0: no limit), and waits for the last. It stops
-// when the target goes on hold. Whatever it returns with, also an error, the result says what was done.
-func (w *Writer) Backfill(ctx context.Context, limit int) (BackfillResult, error) {
-	return BackfillResult{}, ErrStopping
+// retire ends a batch whose recorder ends.
+func (w *Writer) retire(b *batch) {
+	b.halt()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.active, b)
+	close(b.settled)
+	w.announceLocked()
 }
 
-// Shutdown claims no more, releases what has not started, and lets running deliveries end while ctx lasts; then it cancels and releases
-// them, marked uncertain where bytes may have been sent. It returns when no goroutine and, as far as the store answers, no lease is
-// left. The error is ctx's if deliveries had to be cancelled.
-func (w *Writer) Shutdown(ctx context.Context) error { return nil }
+// announceLocked wakes whoever waits for room, and the daemon if a poll is worth while.
+func (w *Writer) announceLocked() {
+	close(w.changed)
+	w.changed = make(chan struct{})
+	w.wakeLocked()
+}
+
+func (w *Writer) wakeLocked() {
+	if !w.more || w.stopping || w.roomLocked() < w.worthWhileLocked() {
+		return
+	}
+	if why, _ := w.health.hold(time.Now()); why != "" {
+		return
+	}
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// targetHeld gives back what has not started: the target is down.
+func (w *Writer) targetHeld() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for b := range w.active {
+		if !b.exempt {
+			b.stop()
+		}
+		b.signal() // results set aside may have found their fate
+	}
+	w.announceLocked()
+}
+
+// healthChanged tells recorders and pollers that a hold or a streak ended.
+func (w *Writer) healthChanged() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for b := range w.active {
+		b.signal()
+	}
+	w.announceLocked()
+}

@@ -1,0 +1,140 @@
+package writer
+
+import (
+	"context"
+	"time"
+
+	"github.com/fourblocks2020/fencerow"
+)
+
+const (
+	// busyPause and maxBusy bound how long a backfill waits for a busy store.
+	busyPause = 100 * time.Millisecond
+	maxBusy   = 50
+)
+
+// BackfillResult says what a backfill did. Outcomes has every kind, also those of which there were none.
+type BackfillResult struct {
+	Claimed, Lost int
+	Outcomes      map[fencerow.OutcomeKind]int
+	// Stopped is empty if the backfill ended because nothing was due any more or the limit was reached. Otherwise it is a [SkipReason],
+	// or the reason of the target's hold.
+	Stopped string
+}
+
+// Backfill claims and delivers until nothing is due, or until it has claimed limit rows (0: no limit), and waits for the last. It stops
+// when the target goes on hold. Whatever it returns with, also an error, the result says what was done.
+func (w *Writer) Backfill(ctx context.Context, limit int) (BackfillResult, error) {
+	f := backfill{w: w, limit: limit}
+	f.res.Outcomes = map[fencerow.OutcomeKind]int{}
+	for _, kind := range fencerow.OutcomeKinds() {
+		f.res.Outcomes[kind] = 0
+	}
+	if limit < 0 {
+		return f.res, &fencerow.InputError{Field: "limit", Problem: "must not be negative"}
+	}
+	err := f.run(ctx)
+	for len(f.batches) > 0 {
+		if waitErr := f.awaitOldest(ctx); err == nil {
+			err = waitErr
+		}
+	}
+	w.giveBackCharges()
+	return f.res, err
+}
+
+// backfill is one Backfill at work.
+type backfill struct {
+	w        *Writer
+	limit    int
+	res      BackfillResult
+	batches  []*batch // claimed and not yet summed up, oldest first
+	released int      // rows given back since the last claim: there is more although a poll found nothing
+	busy     int
+}
+
+func (f *backfill) run(ctx context.Context) error {
+	for f.limit == 0 || f.res.Claimed < f.limit {
+		room := f.w.room()
+		if why, _ := f.w.health.hold(time.Now()); why != "" {
+			f.res.Stopped = string(why)
+			return nil
+		}
+		size := f.w.cfg.BatchLimit
+		if f.limit > 0 {
+			size = min(size, f.limit-f.res.Claimed)
+		}
+		res, b, err := f.w.poll(ctx, size)
+		if err != nil {
+			return err
+		}
+		if b != nil {
+			f.res.Claimed += res.Claimed
+			f.batches = append(f.batches, b)
+			f.released, f.busy = 0, 0
+			continue
+		}
+		if more, err := f.pause(ctx, res, room); err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+// pause waits for what a poll without rows has to wait for and reports whether to go on.
+func (f *backfill) pause(ctx context.Context, res PollResult, room <-chan struct{}) (more bool, err error) {
+	switch res.Skipped {
+	case "":
+		for len(f.batches) > 0 {
+			if err := f.awaitOldest(ctx); err != nil {
+				return false, err
+			}
+		}
+		return f.released > 0 && ctx.Err() == nil, nil
+	case SkippedNoRoom:
+		if len(f.batches) > 0 {
+			return true, f.awaitOldest(ctx)
+		}
+		select {
+		case <-room:
+			return true, nil
+		case <-ctx.Done():
+		}
+	case SkippedStoreBusy:
+		if f.busy++; f.busy > maxBusy {
+			return false, fencerow.ErrStoreBusy
+		}
+		timer := time.NewTimer(busyPause)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			return true, nil
+		case <-ctx.Done():
+		}
+	case SkippedInstanceHeld, SkippedTargetHeld, SkippedStopping:
+		f.res.Stopped = string(res.Skipped)
+		return false, nil
+	}
+	f.res.Stopped = string(SkippedStopping)
+	return false, nil
+}
+
+func (f *backfill) awaitOldest(ctx context.Context) error {
+	b := f.batches[0]
+	f.batches = f.batches[1:]
+	f.w.await(ctx, b)
+	t := b.sum()
+	f.res.Lost += t.lost
+	f.released += t.released
+	for kind, n := range t.outcomes {
+		f.res.Outcomes[kind] += n
+	}
+	return t.err
+}
+
+// room returns a channel that is closed when rows in flight make room.
+func (w *Writer) room() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.changed
+}

@@ -1,0 +1,166 @@
+package writer
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/fourblocks2020/fencerow"
+)
+
+// batch is one claim at work. Each of its rows goes from unstarted to running to settled, or is given back.
+type batch struct {
+	claim  *fencerow.Claim
+	window window
+	// exempt batches are started while the target is on hold: probes and targeted claims.
+	exempt bool
+	// ctx ends with the trust window, or is cancelled by halt when the worker stops.
+	ctx  context.Context
+	halt context.CancelFunc
+
+	arrived   chan struct{} // capacity 1: there may be something for the recorder
+	delivered chan struct{} // closed when no row is unstarted or running any more
+	settled   chan struct{} // closed when every row is recorded, released, lost or abandoned
+
+	mu      sync.Mutex
+	next    int // rows before it were started, or given back
+	running int
+	ready   []result
+	aside   []result // ambiguous results of a streak that may yet turn out to be the target's fault
+	giveUp  []fencerow.ReleaseRow
+	busy    time.Duration // spent in deliveries since the recorder last looked
+	ended   int           // deliveries since the recorder last looked
+	done    int           // rows settled
+	tally   tally
+}
+
+// result is what one delivery came to.
+type result struct {
+	row     int
+	outcome fencerow.Outcome
+	// lapse is set if the outcome depends on whether others fail the same way.
+	lapse *lapse
+	// release asks for the row to be given back instead of recorded.
+	release bool
+}
+
+// tally sums up a batch for whoever waits for it.
+type tally struct {
+	outcomes map[fencerow.OutcomeKind]int
+	lost     int
+	released int
+	// The last row settled; for a targeted claim the only one.
+	outcome fencerow.OutcomeKind
+	reason  string
+	wasLost bool
+	err     error // why rows were abandoned
+}
+
+func (t *tally) add(u tally) {
+	for kind, n := range u.outcomes {
+		t.outcomes[kind] += n
+	}
+	t.lost += u.lost
+	t.released += u.released
+	t.outcome, t.reason, t.wasLost = u.outcome, u.reason, u.wasLost
+	if t.err == nil {
+		t.err = u.err
+	}
+}
+
+func newBatch(claim *fencerow.Claim, win window, left time.Duration, exempt bool) *batch {
+	stop, halt := context.WithCancel(context.Background())
+	ctx, cancel := context.WithTimeoutCause(stop, left, fencerow.ErrTrustWindowEnded)
+	return &batch{
+		claim:     claim,
+		window:    win,
+		exempt:    exempt,
+		ctx:       ctx,
+		halt:      func() { halt(); cancel() },
+		arrived:   make(chan struct{}, 1),
+		delivered: make(chan struct{}),
+		settled:   make(chan struct{}),
+		ready:     make([]result, 0, len(claim.Entries)),
+		tally:     tally{outcomes: map[fencerow.OutcomeKind]int{}},
+	}
+}
+
+// take starts the next row, unless the window no longer lets it; then all unstarted rows are given back.
+func (b *batch) take(now instant) (row int, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.next == len(b.claim.Entries) {
+		return 0, false
+	}
+	if !b.window.maySend(now) {
+		b.stopLocked()
+		return 0, false
+	}
+	b.next++
+	b.running++
+	return b.next - 1, true
+}
+
+// finish hands the result of a running row to the recorder.
+func (b *batch) finish(r result, took time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case r.release:
+		b.giveUp = append(b.giveUp, fencerow.ReleaseRow{OutboxID: r.outcome.OutboxID, Uncertain: r.outcome.Uncertain})
+	case r.lapse != nil:
+		b.aside = append(b.aside, r)
+	default:
+		b.ready = append(b.ready, r)
+	}
+	b.running--
+	b.busy += took
+	b.ended++
+	b.noteProgressLocked()
+}
+
+// stop gives back the rows that have not started.
+func (b *batch) stop() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.stopLocked()
+}
+
+func (b *batch) stopLocked() {
+	if b.next == len(b.claim.Entries) {
+		return
+	}
+	for _, e := range b.claim.Entries[b.next:] {
+		b.giveUp = append(b.giveUp, fencerow.ReleaseRow{OutboxID: e.OutboxID})
+	}
+	b.next = len(b.claim.Entries)
+	b.noteProgressLocked()
+}
+
+func (b *batch) noteProgressLocked() {
+	b.signal()
+	if b.running == 0 && b.next == len(b.claim.Entries) {
+		close(b.delivered)
+	}
+}
+
+func (b *batch) signal() {
+	select {
+	case b.arrived <- struct{}{}:
+	default:
+	}
+}
+
+// unfinished returns how many rows are unstarted or running, and whether any is unstarted.
+func (b *batch) unfinished() (n int, startable bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	unstarted := len(b.claim.Entries) - b.next
+	return unstarted + b.running, unstarted > 0
+}
+
+func (b *batch) sum() tally {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.tally
+}

@@ -1,0 +1,107 @@
+package writer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fourblocks2020/fencerow"
+)
+
+const (
+	// doubtTime is how long a claim without an answer is looked for. The server may still be about to commit it; its own statement and
+	// idle timeouts are a few seconds.
+	doubtTime = 15 * time.Second
+	// maxDoubts bounds the claims looked for; the oldest is left to its lease.
+	maxDoubts = 64
+)
+
+// doubt is a claim of which it is not known whether it was made.
+type doubt struct {
+	token fencerow.ClaimToken
+	until time.Time
+}
+
+// mayHaveBeenDone reports whether a write that failed with err may have been done all the same.
+func mayHaveBeenDone(err error) bool {
+	for _, refusal := range []fencerow.Code{
+		fencerow.ErrStoreBusy, fencerow.ErrInstanceHeld, fencerow.ErrInvalidInput, fencerow.ErrUnavailable,
+		fencerow.ErrForeignInstance, fencerow.ErrStoreCredentials, fencerow.ErrStorePermission,
+		fencerow.ErrStoreSchema, fencerow.ErrStoreReadOnly, fencerow.ErrStoreData,
+	} {
+		if errors.Is(err, refusal) {
+			return false
+		}
+	}
+	return true
+}
+
+// doubt gives the claim back at once, if it is there, and keeps looking for it at later polls if not.
+func (w *Writer) doubt(token fencerow.ClaimToken) {
+	d := doubt{token: token, until: time.Now().Add(doubtTime)}
+	if found, _ := w.undo(d); found {
+		return
+	}
+	w.keepDoubts([]doubt{d})
+}
+
+func (w *Writer) keepDoubts(ds []doubt) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.doubts = append(w.doubts, ds...)
+	w.doubts = w.doubts[max(0, len(w.doubts)-maxDoubts):]
+}
+
+// settleDoubts looks for each claim in doubt again. It ends at the first error: the store is in trouble, and the poll will tell.
+func (w *Writer) settleDoubts() {
+	w.mu.Lock()
+	doubts := w.doubts
+	w.doubts = nil
+	w.mu.Unlock()
+	if len(doubts) == 0 {
+		return
+	}
+	var keep []doubt
+	for i, d := range doubts {
+		found, err := w.undo(d)
+		if err != nil {
+			keep = append(keep, doubts[i:]...)
+			break
+		}
+		if !found && time.Now().Before(d.until) {
+			keep = append(keep, d)
+		}
+	}
+	if len(keep) > 0 {
+		w.keepDoubts(keep)
+	}
+}
+
+// undo releases whatever the claim holds. Nothing of it was sent.
+func (w *Writer) undo(d doubt) (found bool, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = panicError(v)
+		}
+	}()
+	ctx, cancel := context.WithTimeout(w.life, minWriteTime)
+	defer cancel()
+	verdicts, err := w.store.Release(ctx, fencerow.ReleaseParams{
+		Instance: w.cfg.Instance, Token: d.token, All: true,
+	})
+	return len(verdicts) > 0, err
+}
+
+// panicError makes an error of a panic's value: its type, and nothing of its text.
+func panicError(v any) error {
+	err, ok := v.(error)
+	if !ok {
+		err = &panicValueError{fmt.Sprintf("%T", v)}
+	}
+	return fencerow.NewError("call store", fencerow.ErrStoreFailed, err)
+}
+
+type panicValueError struct{ valueType string }
+
+func (e *panicValueError) Error() string { return "panic with a " + e.valueType }

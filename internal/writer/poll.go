@@ -1,0 +1,137 @@
+package writer
+
+import (
+	"context"
+	"errors"
+
+	"github.com/fourblocks2020/fencerow"
+)
+
+// PollResult says what one poll did.
+type PollResult struct {
+	// Claimed is how many rows the poll claimed.
+	Claimed int
+	// More says that another poll at once may claim more. It is never set while the target is on hold.
+	More bool
+	// Skipped is empty if the store was asked and answered. A poll that neither claimed nor was skipped found nothing due.
+	Skipped SkipReason
+}
+
+// Empty reports whether the poll found nothing due.
+func (r PollResult) Empty() bool { return r.Claimed == 0 && r.Skipped == "" }
+
+// SkipReason says why a poll claimed nothing without finding nothing due. The vocabulary is closed.
+type SkipReason string
+
+// The skip reasons. None of them is an empty poll or a failure.
+const (
+	// SkippedNoRoom: the rows in flight use up the budget, or what could start in the trust window.
+	SkippedNoRoom SkipReason = "no_room"
+	// SkippedTargetHeld: the ledger asked for a pause that has not passed.
+	SkippedTargetHeld SkipReason = "target_held"
+	// SkippedInstanceHeld: an operator holds the instance.
+	SkippedInstanceHeld SkipReason = "instance_held"
+	// SkippedStoreBusy: the store's lock or connection was not had in time.
+	SkippedStoreBusy SkipReason = "store_busy"
+	// SkippedStopping: the writer stops, or the context was already cancelled.
+	SkippedStopping SkipReason = "stopping"
+)
+
+// Poll is one tick: it claims what fits beside the rows in flight and starts their deliveries, and returns without waiting for them.
+// A claim once sent is awaited even if ctx is cancelled. An error is an unexpected one, such as a database that cannot be reached.
+func (w *Writer) Poll(ctx context.Context) (PollResult, error) {
+	res, _, err := w.poll(ctx, w.cfg.BatchLimit)
+	return res, err
+}
+
+// RunOnce is a Poll that waits until the rows it claimed are recorded, released or given up. When ctx is cancelled, rows not yet
+// started are released and running deliveries get Config.Grace. An error is as in Poll, or says that rows could not be recorded.
+func (w *Writer) RunOnce(ctx context.Context) (PollResult, error) {
+	res, b, err := w.poll(ctx, w.cfg.BatchLimit)
+	if b == nil {
+		return res, err
+	}
+	w.await(ctx, b)
+	why, _ := w.health.hold(w.now().mono)
+	res.More = b.claim.More && why == ""
+	return res, b.sum().err
+}
+
+// poll claims up to limit rows and starts them. The batch is nil if nothing was claimed.
+func (w *Writer) poll(ctx context.Context, limit int) (PollResult, *batch, error) {
+	if ctx.Err() != nil || !w.enter() {
+		return PollResult{Skipped: SkippedStopping}, nil, nil
+	}
+	defer w.leave()
+	w.settleDoubts()
+	w.giveBackCharges()
+
+	rows, probe, skip := w.reserve(limit)
+	if skip != "" {
+		return PollResult{Skipped: skip}, nil, nil
+	}
+	claimed, more := 0, false
+	defer func() { w.unreserve(rows, claimed, more) }()
+
+	win, token := w.openWindow(), fencerow.NewClaimToken()
+	claim, err := w.claim(token, func(ctx context.Context) (*fencerow.Claim, error) {
+		return w.store.ClaimBatch(ctx, fencerow.ClaimBatchParams{
+			Instance: w.cfg.Instance, Worker: w.cfg.Worker, Token: token, Limit: rows, Lease: w.cfg.Lease,
+		})
+	})
+	switch {
+	case errors.Is(err, fencerow.ErrStoreBusy):
+		return PollResult{Skipped: SkippedStoreBusy}, nil, nil
+	case errors.Is(err, fencerow.ErrInstanceHeld):
+		return PollResult{Skipped: SkippedInstanceHeld}, nil, nil
+	case err != nil:
+		return PollResult{}, nil, err
+	case len(claim.Entries) == 0:
+		w.obs.EmptyPoll()
+		return PollResult{}, nil, nil
+	}
+	w.obs.BatchClaimed(claim, rows)
+	claimed, more = len(claim.Entries), claim.More
+	b := newBatch(claim, win, win.left(w.now()), probe)
+	w.start(b, false)
+	return PollResult{Claimed: claimed, More: more && !probe}, b, nil
+}
+
+// claim asks the store for a claim. The request outlives its caller's context, because an answer that nobody waits for leaves rows
+// leased; it is bounded by the time after which nothing of the claim could start. When it is not known whether the claim was made, it
+// is given back by its token.
+func (w *Writer) claim(
+	token fencerow.ClaimToken, ask func(context.Context) (*fencerow.Claim, error),
+) (claim *fencerow.Claim, err error) {
+	ctx, cancel := context.WithTimeout(w.life, w.cfg.Lease-w.cfg.DeliveryTimeout-Margin(w.cfg.Lease))
+	defer cancel()
+	defer func() {
+		if v := recover(); v != nil {
+			w.doubt(token)
+			panic(v)
+		}
+	}()
+	claim, err = ask(ctx)
+	if err != nil && mayHaveBeenDone(err) {
+		w.doubt(token)
+	}
+	return claim, err
+}
+
+// await waits for a batch. Once ctx is cancelled it gives running deliveries the grace period, then stops them.
+func (w *Writer) await(ctx context.Context, b *batch) {
+	select {
+	case <-b.settled:
+		return
+	case <-ctx.Done():
+	}
+	b.stop()
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.cfg.Grace)
+	defer cancel()
+	select {
+	case <-b.settled:
+	case <-grace.Done():
+		b.halt()
+		<-b.settled
+	}
+}
