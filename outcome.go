@@ -118,16 +118,16 @@ type Snapshot struct {
 	Version     int64
 }
 
-// CheckSnapshot reports whether s may be written for e: e's own slot and currency (an entry without a currency says nothing about it),
-// a bounded decimal and a version of at least 0.
+// WellFormed reports whether some entry could have this snapshot: a slot, a currency, a bounded decimal and a version of at least 0.
+func (s *Snapshot) WellFormed() bool {
+	return s.SlotID.Validate() == nil && s.Version >= 0 && ValidCurrency(s.Currency) &&
+		checkDecimal("cash_balance", s.CashBalance) == nil
+}
+
+// CheckSnapshot reports whether s may be written for e: well formed, and of e's own slot and currency. An entry without a currency says
+// nothing about it.
 func (e *Entry) CheckSnapshot(s *Snapshot) bool {
-	if s.SlotID == "" || s.SlotID != e.SlotID || s.Version < 0 || !ValidCurrency(s.Currency) {
-		return false
-	}
-	if e.Currency != "" && s.Currency != e.Currency {
-		return false
-	}
-	return checkDecimal("cash_balance", s.CashBalance) == nil
+	return s.WellFormed() && s.SlotID == e.SlotID && (e.Currency == "" || s.Currency == e.Currency)
 }
 
 // LostReason says why a claim no longer held a row. The vocabulary is closed.

@@ -173,15 +173,7 @@ held AS MATERIALIZED (
     WHERE instance_key = $1::text AND lease_expires_at > (SELECT at FROM moment)
 )
 SELECT
-    EXISTS (
-        SELECT
-        FROM fencerow.ledger_pending p
-        WHERE p.instance_key = $1::text
-            AND p.next_retry_at >= $2::timestamptz
-            AND p.next_retry_at <= (SELECT at FROM moment)
-            AND p.outbox_id NOT IN (SELECT outbox_id FROM held)
-    )
-    OR EXISTS (
+    (EXISTS (
         SELECT
         FROM fencerow.ledger_pending p
         WHERE p.instance_key = $1::text
@@ -192,7 +184,7 @@ SELECT
         SELECT
         FROM fencerow.ledger_claim c
         WHERE c.instance_key = $1::text AND c.lease_expires_at <= (SELECT at FROM moment)
-    ) AS due,
+    ))::boolean AS due,
     EXISTS (
         SELECT
         FROM fencerow.ledger_instance i
@@ -200,20 +192,14 @@ SELECT
     ) AS held
 `
 
-type ClaimDueParams struct {
-	InstanceKey string
-	Floor       time.Time
-}
-
 type ClaimDueRow struct {
-	Due  *bool
+	Due  bool
 	Held bool
 }
 
-// ClaimDue says whether a claim would find anything, without lock or transaction; it is all that an idle poll costs. The floor only
-// makes a positive answer cheap, the second look is from the start.
-func (q *Queries) ClaimDue(ctx context.Context, arg ClaimDueParams) (ClaimDueRow, error) {
-	row := q.db.QueryRow(ctx, ClaimDue, arg.InstanceKey, arg.Floor)
+// ClaimDue says whether a claim would find anything, without lock or transaction; it is all that an idle poll costs.
+func (q *Queries) ClaimDue(ctx context.Context, instanceKey string) (ClaimDueRow, error) {
+	row := q.db.QueryRow(ctx, ClaimDue, instanceKey)
 	var i ClaimDueRow
 	err := row.Scan(&i.Due, &i.Held)
 	return i, err

@@ -80,7 +80,7 @@ func (q *Queries) EntryEnqueueMany(ctx context.Context, arg EntryEnqueueManyPara
 }
 
 const EntryForeign = `-- name: EntryForeign :one
-SELECT EXISTS (
+SELECT (EXISTS (
     SELECT
     FROM fencerow.ledger_outbox
     WHERE correlation_id = $1::text AND instance_key IS NOT NULL AND instance_key <> $2::text
@@ -88,7 +88,7 @@ SELECT EXISTS (
     SELECT
     FROM fencerow.ledger_outbox
     WHERE correlation_id = $1::text AND instance_key IS NULL
-) AS foreign_owned
+))::boolean AS foreign_owned
 `
 
 type EntryForeignParams struct {
@@ -97,9 +97,9 @@ type EntryForeignParams struct {
 }
 
 // EntryForeign says whether a correlation id exists under another owner or none, and nothing more.
-func (q *Queries) EntryForeign(ctx context.Context, arg EntryForeignParams) (*bool, error) {
+func (q *Queries) EntryForeign(ctx context.Context, arg EntryForeignParams) (bool, error) {
 	row := q.db.QueryRow(ctx, EntryForeign, arg.CorrelationID, arg.InstanceKey)
-	var foreign_owned *bool
+	var foreign_owned bool
 	err := row.Scan(&foreign_owned)
 	return foreign_owned, err
 }

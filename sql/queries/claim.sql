@@ -1,6 +1,5 @@
 -- name: ClaimDue :one
--- ClaimDue says whether a claim would find anything, without lock or transaction; it is all that an idle poll costs. The floor only
--- makes a positive answer cheap, the second look is from the start.
+-- ClaimDue says whether a claim would find anything, without lock or transaction; it is all that an idle poll costs.
 WITH moment AS MATERIALIZED (
     SELECT clock_timestamp() AS at
 ),
@@ -10,15 +9,7 @@ held AS MATERIALIZED (
     WHERE instance_key = @instance_key::text AND lease_expires_at > (SELECT at FROM moment)
 )
 SELECT
-    EXISTS (
-        SELECT
-        FROM fencerow.ledger_pending p
-        WHERE p.instance_key = @instance_key::text
-            AND p.next_retry_at >= @floor::timestamptz
-            AND p.next_retry_at <= (SELECT at FROM moment)
-            AND p.outbox_id NOT IN (SELECT outbox_id FROM held)
-    )
-    OR EXISTS (
+    (EXISTS (
         SELECT
         FROM fencerow.ledger_pending p
         WHERE p.instance_key = @instance_key::text
@@ -29,7 +20,7 @@ SELECT
         SELECT
         FROM fencerow.ledger_claim c
         WHERE c.instance_key = @instance_key::text AND c.lease_expires_at <= (SELECT at FROM moment)
-    ) AS due,
+    ))::boolean AS due,
     EXISTS (
         SELECT
         FROM fencerow.ledger_instance i

@@ -57,7 +57,7 @@ WHERE o.correlation_id = @correlation_id::text AND o.instance_key = @instance_ke
 
 -- name: EntryForeign :one
 -- EntryForeign says whether a correlation id exists under another owner or none, and nothing more.
-SELECT EXISTS (
+SELECT (EXISTS (
     SELECT
     FROM fencerow.ledger_outbox
     WHERE correlation_id = @correlation_id::text AND instance_key IS NOT NULL AND instance_key <> @instance_key::text
@@ -65,7 +65,7 @@ SELECT EXISTS (
     SELECT
     FROM fencerow.ledger_outbox
     WHERE correlation_id = @correlation_id::text AND instance_key IS NULL
-) AS foreign_owned;
+))::boolean AS foreign_owned;
 
 -- name: LegacyCount :one
 -- LegacyCount counts the entries without an owner, by the index ledger_outbox_unowned.

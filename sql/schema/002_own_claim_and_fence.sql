@@ -5,6 +5,10 @@
 -- ledger_pending. Whatever content 001 allowed passes: every new CHECK on the table lets instance_key IS NULL through.
 SET LOCAL lock_timeout = '5s';
 
+-- Before the copy: a row that an old producer adds, or a status that it changes, between the copy and ALTER TABLE would lose what its
+-- mutable columns said.
+LOCK TABLE fencerow.ledger_outbox IN ACCESS EXCLUSIVE MODE;
+
 CREATE TABLE fencerow.ledger_legacy (
     outbox_id bigint NOT NULL,
     status text NOT NULL,
@@ -436,6 +440,9 @@ $$;
 ---- create above / drop below ----
 
 SET LOCAL lock_timeout = '5s';
+
+-- Before the look: an entry enqueued between the look and DROP COLUMN would lose its owner.
+LOCK TABLE fencerow.ledger_outbox IN ACCESS EXCLUSIVE MODE;
 
 DO $$
 BEGIN

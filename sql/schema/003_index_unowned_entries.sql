@@ -12,6 +12,7 @@ RESET lock_timeout;
 
 ---- create above / drop below ----
 
+---- tern: disable-tx ----
 SET lock_timeout = '5s';
 DROP INDEX CONCURRENTLY IF EXISTS fencerow.ledger_outbox_unowned_correlation;
 DROP INDEX CONCURRENTLY IF EXISTS fencerow.ledger_outbox_unowned;

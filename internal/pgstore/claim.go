@@ -1,0 +1,288 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/shopspring/decimal"
+
+	"github.com/fourblocks2020/fencerow"
+	"github.com/fourblocks2020/fencerow/internal/db"
+)
+
+// floorAge is how long a floor may be used before the next scan from the start.
+const floorAge = time.Second
+
+// ClaimBatch implements [fencerow.Store].
+func (s *Store) ClaimBatch(ctx context.Context, p fencerow.ClaimBatchParams) (*fencerow.Claim, error) {
+	const op = "claim batch"
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	state := s.instance(p.Instance)
+	quiet, floor := state.hints()
+	if quiet {
+		due, err := s.claimDue(ctx, op, p.Instance)
+		if err != nil {
+			return nil, err
+		}
+		if !due {
+			return emptyClaim(p.Instance, p.Token), nil
+		}
+	}
+	made, err := s.claimBatch(ctx, op, p, floor)
+	if err == nil && made == nil && !floor.IsZero() {
+		// Nothing above the floor says nothing about what lies below it.
+		floor = time.Time{}
+		made, err = s.claimBatch(ctx, op, p, floor)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if made == nil {
+		state.found(0, p.Limit, floor, time.Time{})
+		return emptyClaim(p.Instance, p.Token), nil
+	}
+	claim, err := s.newClaim(op, p.Instance, p.Token, made.row.ClaimEpoch, made.row.ClaimedAt, made.row.LeaseExpiresAt, made.entries)
+	if err != nil {
+		return nil, err
+	}
+	markReclaimed(claim, made.row.ReclaimedIds)
+	full := int(made.row.RowCount) == p.Limit || made.row.Cut
+	claim.More = full || !floor.IsZero()
+	if full {
+		state.found(int(made.row.RowCount), p.Limit, floor, made.row.Reached)
+	} else {
+		state.found(0, p.Limit, floor, time.Time{})
+		if claim.More {
+			state.wake()
+		}
+	}
+	return claim, nil
+}
+
+// hints returns whether the next poll should look before it claims, and the floor, zero if a scan from the start is due.
+func (st *instanceState) hints() (quiet bool, floor time.Time) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if time.Since(st.scannedAt) < floorAge {
+		floor = st.floor
+	}
+	return st.quiet, floor
+}
+
+// found notes what a claim found that scanned from floor: a full one whose last row was due at reached, or one that left nothing behind.
+func (st *instanceState) found(rows, limit int, floor, reached time.Time) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if floor.IsZero() {
+		st.scannedAt = time.Now()
+	}
+	st.quiet = rows == 0
+	st.floor = reached
+}
+
+// wake makes the next poll claim without looking first.
+func (st *instanceState) wake() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.quiet = false
+}
+
+// claimDue is all that an idle poll costs: one statement without lock or transaction.
+func (s *Store) claimDue(ctx context.Context, op string, instance fencerow.InstanceKey) (bool, error) {
+	var row db.ClaimDueRow
+	err := s.run(ctx, op, s.timeout, func(ctx context.Context, conn *pgx.Conn) error {
+		var err error
+		row, err = db.New(conn).ClaimDue(ctx, string(instance))
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	if row.Held {
+		return false, fencerow.NewError(op, fencerow.ErrInstanceHeld, nil)
+	}
+	return row.Due, nil
+}
+
+// madeClaim is a claim as the database answered it.
+type madeClaim struct {
+	row     db.ClaimBatchRow
+	entries []db.ClaimEntriesRow
+}
+
+// claimBatch makes one claim of what lies at or above the floor; nil if there is nothing.
+func (s *Store) claimBatch(
+	ctx context.Context, op string, p fencerow.ClaimBatchParams, floor time.Time,
+) (*madeClaim, error) {
+	var made madeClaim
+	var lock []db.InstanceLockRow
+	var nothing bool
+	calls := []call{
+		lockInstance(p.Instance, &lock),
+		func(ctx context.Context, q *db.Queries) error {
+			var err error
+			made.row, err = q.ClaimBatch(ctx, db.ClaimBatchParams{
+				InstanceKey: string(p.Instance),
+				ClaimToken:  uuid(p.Token),
+				ClaimedBy:   string(p.Worker),
+				RowLimit:    int32(p.Limit), //nolint:gosec // at most MaxBatch
+				Lease:       p.Lease,
+				Floor:       floor,
+				MinEpoch:    s.highestEpoch.Load() + 1,
+			})
+			return ignoreNoRows(err, &nothing)
+		},
+	}
+	err := s.claimTransaction(ctx, op, p.Instance, p.Lease, &lock, calls, readEntries(p.Instance, p.Token, &made.entries))
+	if err != nil || nothing {
+		return nil, err
+	}
+	return &made, nil
+}
+
+// claimTransaction runs the calls of a claim, the first of which locks the instance into lock, and reads the entries in the same round
+// trip. An instance that is not registered is registered, and the claim repeated once.
+func (s *Store) claimTransaction(
+	ctx context.Context, op string, instance fencerow.InstanceKey, lease time.Duration,
+	lock *[]db.InstanceLockRow, calls []call, entries call,
+) error {
+	bound := min(s.timeout, max(lease/15, 100*time.Millisecond))
+	for registered := false; ; registered = true {
+		err := s.run(ctx, op, bound, func(ctx context.Context, conn *pgx.Conn) error {
+			return s.transaction(ctx, conn, bound, calls, entries)
+		})
+		switch {
+		case err != nil:
+			return err
+		case len(*lock) == 1 && (*lock)[0].Held:
+			return fencerow.NewError(op, fencerow.ErrInstanceHeld, nil)
+		case len(*lock) == 1:
+			return nil
+		case registered:
+			return fencerow.NewError(op, fencerow.ErrStoreFailed, nil)
+		}
+		if err := s.Register(ctx, instance); err != nil {
+			return err
+		}
+	}
+}
+
+func lockInstance(instance fencerow.InstanceKey, lock *[]db.InstanceLockRow) call {
+	return func(ctx context.Context, q *db.Queries) error {
+		var err error
+		*lock, err = q.InstanceLock(ctx, string(instance))
+		return err
+	}
+}
+
+func readEntries(instance fencerow.InstanceKey, token fencerow.ClaimToken, entries *[]db.ClaimEntriesRow) call {
+	return func(ctx context.Context, q *db.Queries) error {
+		var err error
+		*entries, err = q.ClaimEntries(ctx, db.ClaimEntriesParams{ClaimToken: uuid(token), InstanceKey: string(instance)})
+		return err
+	}
+}
+
+// ignoreNoRows turns the absence of a row into a flag.
+func ignoreNoRows(err error, absent *bool) error {
+	*absent = errors.Is(err, pgx.ErrNoRows)
+	if *absent {
+		return nil
+	}
+	return err
+}
+
+func emptyClaim(instance fencerow.InstanceKey, token fencerow.ClaimToken) *fencerow.Claim {
+	return &fencerow.Claim{Instance: instance, Token: token}
+}
+
+func markReclaimed(claim *fencerow.Claim, ids []int64) {
+	if len(ids) == 0 {
+		return
+	}
+	reclaimed := set(ids)
+	for i := range claim.Entries {
+		claim.Entries[i].Reclaimed = reclaimed[int64(claim.Entries[i].OutboxID)]
+	}
+}
+
+// newClaim maps a claim and notes its epoch. A claim whose entries could not be read any more was ended while its answer was under way:
+// its lease ran out on a stalled connection. That is a time-out like any other, and the caller gives the token back.
+func (s *Store) newClaim(
+	op string, instance fencerow.InstanceKey, token fencerow.ClaimToken,
+	epoch int64, claimedAt, expiresAt time.Time, rows []db.ClaimEntriesRow,
+) (*fencerow.Claim, error) {
+	for {
+		seen := s.highestEpoch.Load()
+		if epoch <= seen || s.highestEpoch.CompareAndSwap(seen, epoch) {
+			break
+		}
+	}
+	if len(rows) == 0 {
+		return nil, fencerow.NewError(op, fencerow.ErrStoreTimeout, nil)
+	}
+	claim := &fencerow.Claim{
+		Instance:       instance,
+		Token:          token,
+		Epoch:          fencerow.ClaimEpoch(epoch),
+		ClaimedAt:      claimedAt.UTC(),
+		LeaseExpiresAt: expiresAt.UTC(),
+		Entries:        make([]fencerow.ClaimedEntry, len(rows)),
+	}
+	for i := range rows {
+		if err := mapClaimed(&claim.Entries[i], instance, &rows[i]); err != nil {
+			return nil, fencerow.NewError(op, fencerow.ErrStoreFailed, err)
+		}
+	}
+	return claim, nil
+}
+
+func mapClaimed(e *fencerow.ClaimedEntry, instance fencerow.InstanceKey, r *db.ClaimEntriesRow) error {
+	delta, err := parseDecimal(r.CashDelta)
+	if err != nil {
+		return err
+	}
+	e.Entry = fencerow.Entry{
+		OutboxID:      fencerow.OutboxID(r.OutboxID),
+		Instance:      instance,
+		CorrelationID: fencerow.CorrelationID(r.CorrelationID),
+		EntryKind:     r.EntryKind,
+		SlotID:        fencerow.SlotID(text(r.SlotID)),
+		CashDelta:     delta,
+		Currency:      text(r.Currency),
+		Payload:       []byte(r.Payload),
+		TraceParent:   text(r.Traceparent),
+		EnqueuedAt:    r.EnqueuedAt.UTC(),
+	}
+	e.Attempt = int(min(r.AttemptCount, maxAttemptCount)) + 1
+	e.Life = int(r.Life)
+	e.DueAt = r.NextRetryAt.UTC()
+	e.Uncertain = r.DeliveryUncertain
+	e.ExpiryCount = int(r.ExpiryCount)
+	e.LastReason = fencerow.ReasonCode(text(r.Reason))
+	return nil
+}
+
+// maxAttemptCount is where the count of attempts stops rising: one below what its column holds.
+const maxAttemptCount = 1<<31 - 2
+
+func uuid(t fencerow.ClaimToken) pgtype.UUID { return pgtype.UUID{Bytes: t, Valid: true} }
+
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+func parseDecimal(s string) (decimal.Decimal, error) {
+	if s == "0" {
+		return decimal.Decimal{}, nil
+	}
+	return decimal.NewFromString(s)
+}

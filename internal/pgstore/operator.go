@@ -1,0 +1,137 @@
+package pgstore
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/fourblocks2020/fencerow"
+	"github.com/fourblocks2020/fencerow/internal/db"
+)
+
+// Prune looks at this many outcomes for each row that it may delete.
+const pruneLooks = 10
+
+// underInstance runs calls behind the instance's lock, which serialises them with its claims.
+func (s *Store) underInstance(ctx context.Context, op string, instance fencerow.InstanceKey, calls ...call) error {
+	if err := s.ensureRegistered(ctx, instance); err != nil {
+		return err
+	}
+	var lock []db.InstanceLockRow
+	calls = append([]call{lockInstance(instance, &lock)}, calls...)
+	return s.run(ctx, op, s.timeout, func(ctx context.Context, conn *pgx.Conn) error {
+		return s.transaction(ctx, conn, s.timeout, calls)
+	})
+}
+
+// ensureRegistered registers the instance once for each process.
+func (s *Store) ensureRegistered(ctx context.Context, instance fencerow.InstanceKey) error {
+	state := s.instance(instance)
+	state.mu.Lock()
+	registered := state.registered
+	state.mu.Unlock()
+	if registered {
+		return nil
+	}
+	return s.Register(ctx, instance)
+}
+
+// Requeue implements [fencerow.Store].
+func (s *Store) Requeue(ctx context.Context, p fencerow.RequeueParams) error {
+	const op = "requeue"
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	var row db.OutcomeRequeueRow
+	var foreign bool
+	err := s.underInstance(ctx, op, p.Instance,
+		func(ctx context.Context, q *db.Queries) error {
+			var err error
+			row, err = q.OutcomeRequeue(ctx, db.OutcomeRequeueParams{
+				CorrelationID: string(p.CorrelationID),
+				InstanceKey:   string(p.Instance),
+				FromStatus:    string(p.From),
+			})
+			return err
+		},
+		func(ctx context.Context, q *db.Queries) error {
+			var err error
+			foreign, err = q.EntryForeign(ctx, db.EntryForeignParams{
+				CorrelationID: string(p.CorrelationID), InstanceKey: string(p.Instance),
+			})
+			return err
+		})
+	switch {
+	case err != nil:
+		return err
+	case row.Requeued:
+		s.instance(p.Instance).wake()
+		return nil
+	case !row.Known:
+		return mustBeOwn(op, foreign)
+	case row.Unfinished || row.Status == "":
+		return &fencerow.WrongStatusError{Status: fencerow.StatusPending}
+	default:
+		return &fencerow.WrongStatusError{Status: fencerow.Status(row.Status)}
+	}
+}
+
+// Prune implements [fencerow.Store].
+func (s *Store) Prune(ctx context.Context, p fencerow.PruneParams) (fencerow.PruneResult, error) {
+	if err := p.Validate(); err != nil {
+		return fencerow.PruneResult{}, err
+	}
+	var row db.EntryPruneRow
+	err := s.underInstance(ctx, "prune", p.Instance, func(ctx context.Context, q *db.Queries) error {
+		var err error
+		row, err = q.EntryPrune(ctx, db.EntryPruneParams{
+			InstanceKey: string(p.Instance),
+			OlderThan:   p.OlderThan,
+			RowLimit:    int32(p.Limit),              //nolint:gosec // at most MaxBatch
+			LookLimit:   int32(p.Limit) * pruneLooks, //nolint:gosec // at most ten times MaxBatch
+			After:       int64(p.After),
+		})
+		return err
+	})
+	return fencerow.PruneResult{Deleted: int(row.DeletedCount), Next: fencerow.OutboxID(row.NextID)}, err
+}
+
+// Hold implements [fencerow.Store].
+func (s *Store) Hold(ctx context.Context, instance fencerow.InstanceKey) (bool, error) {
+	return s.switchHold(ctx, "hold", instance, (*db.Queries).InstanceHold)
+}
+
+// Resume implements [fencerow.Store].
+func (s *Store) Resume(ctx context.Context, instance fencerow.InstanceKey) (bool, error) {
+	return s.switchHold(ctx, "resume", instance, (*db.Queries).InstanceResume)
+}
+
+func (s *Store) switchHold(
+	ctx context.Context, op string, instance fencerow.InstanceKey,
+	change func(*db.Queries, context.Context, string) (int64, error),
+) (bool, error) {
+	if err := instance.Validate(); err != nil {
+		return false, err
+	}
+	var changed int64
+	err := s.underInstance(ctx, op, instance, func(ctx context.Context, q *db.Queries) error {
+		var err error
+		changed, err = change(q, ctx, string(instance))
+		return err
+	})
+	return changed > 0, err
+}
+
+// NameSlot implements [fencerow.Store].
+func (s *Store) NameSlot(ctx context.Context, p fencerow.NameSlotParams) error {
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	return s.run(ctx, "name a slot", s.timeout, func(ctx context.Context, conn *pgx.Conn) error {
+		return s.transaction(ctx, conn, s.timeout, []call{func(ctx context.Context, q *db.Queries) error {
+			return q.SlotName(ctx, db.SlotNameParams{
+				InstanceKey: string(p.Instance), SlotID: string(p.Slot), Strategy: p.Strategy,
+			})
+		}})
+	})
+}

@@ -1,0 +1,149 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/fourblocks2020/fencerow/internal/db"
+)
+
+// The only SQL outside sql/queries. BEGIN names the isolation level: under a role or server default of repeatable read a plain BEGIN lets
+// two claimers commit the same rows.
+const (
+	begin    = "BEGIN ISOLATION LEVEL READ COMMITTED"
+	commit   = "COMMIT"
+	rollback = "ROLLBACK"
+)
+
+// texts are the statements whose exact form the fence rests on. They are fields so that a test can take a guard away and show that the
+// suite notices.
+type texts struct {
+	begin   string
+	rewrite func(sql string) string
+}
+
+func defaultTexts() texts { return texts{begin: begin} }
+
+// call is one statement of a pipeline: a generated method, called twice. The first time its statement is queued and its answer is
+// errQueued; the second time it reads the answer. It must not depend on the answers of others.
+type call func(ctx context.Context, q *db.Queries) error
+
+// errQueued is what a statement answers while it is only being queued.
+var errQueued = errors.New("queued")
+
+// transaction runs calls in one transaction and then the calls of after outside it, all in one round trip. The bounds of the transaction
+// go before its calls.
+func (s *Store) transaction(ctx context.Context, conn *pgx.Conn, bound time.Duration, calls []call, after ...call) error {
+	queue := &queue{rewrite: s.texts.rewrite}
+	queries := db.New(queue)
+	calls = append([]call{s.bounds(bound)}, calls...)
+	queue.batch.Queue(s.texts.begin)
+	for _, c := range calls {
+		if err := c(ctx, queries); !errors.Is(err, errQueued) {
+			return err
+		}
+	}
+	queue.batch.Queue(commit)
+	for _, c := range after {
+		if err := c(ctx, queries); !errors.Is(err, errQueued) {
+			return err
+		}
+	}
+	results := conn.SendBatch(ctx, &queue.batch)
+	err := readAll(ctx, results, calls, after)
+	if closeErr := results.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil && !conn.IsClosed() && conn.PgConn().TxStatus() != 'I' {
+		// A statement failed before COMMIT, so the transaction is still open on the server.
+		if _, rollbackErr := conn.Exec(ctx, rollback); rollbackErr != nil {
+			return errors.Join(err, rollbackErr)
+		}
+	}
+	return err
+}
+
+func readAll(ctx context.Context, results pgx.BatchResults, calls, after []call) error {
+	queries := db.New(answers{results})
+	if _, err := results.Exec(); err != nil {
+		return err
+	}
+	for _, c := range calls {
+		if err := c(ctx, queries); err != nil {
+			return err
+		}
+	}
+	if _, err := results.Exec(); err != nil {
+		return err
+	}
+	for _, c := range after {
+		if err := c(ctx, queries); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bounds is the first statement of every transaction. The wait for a lock must end before the statement does, or it would be reported as
+// a slow statement instead of a busy row.
+func (s *Store) bounds(bound time.Duration) call {
+	ms := func(d time.Duration) string { return strconv.FormatInt(max(d.Milliseconds(), 1), 10) + "ms" }
+	return func(ctx context.Context, q *db.Queries) error {
+		_, err := q.TransactionBounds(ctx, db.TransactionBoundsParams{
+			StatementTimeout: ms(bound),
+			LockTimeout:      ms(bound - bound/20),
+			IdleTimeout:      ms(bound),
+		})
+		return err
+	}
+}
+
+// queue is a database handle that only queues.
+type queue struct {
+	batch   pgx.Batch
+	rewrite func(string) string
+}
+
+func (q *queue) add(sql string, args []any) {
+	if q.rewrite != nil {
+		sql = q.rewrite(sql)
+	}
+	q.batch.Queue(sql, args...)
+}
+
+func (q *queue) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	q.add(sql, args)
+	return pgconn.CommandTag{}, errQueued
+}
+
+func (q *queue) Query(_ context.Context, sql string, args ...any) (pgx.Rows, error) {
+	q.add(sql, args)
+	return nil, errQueued
+}
+
+func (q *queue) QueryRow(_ context.Context, sql string, args ...any) pgx.Row {
+	q.add(sql, args)
+	return queuedRow{}
+}
+
+type queuedRow struct{}
+
+func (queuedRow) Scan(...any) error { return errQueued }
+
+// answers is a database handle that reads the answers of a queue in its order.
+type answers struct {
+	results pgx.BatchResults
+}
+
+func (a answers) Exec(context.Context, string, ...any) (pgconn.CommandTag, error) {
+	return a.results.Exec()
+}
+
+func (a answers) Query(context.Context, string, ...any) (pgx.Rows, error) { return a.results.Query() }
+
+func (a answers) QueryRow(context.Context, string, ...any) pgx.Row { return a.results.QueryRow() }

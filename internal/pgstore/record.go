@@ -1,0 +1,238 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/fourblocks2020/fencerow"
+	"github.com/fourblocks2020/fencerow/internal/db"
+)
+
+// RecordOutcomes implements [fencerow.Store].
+func (s *Store) RecordOutcomes(ctx context.Context, p fencerow.RecordParams) ([]fencerow.Verdict, error) {
+	const op = "record outcomes"
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	verdicts, err := s.record(ctx, op, p.Instance, p.Token, p.Outcomes)
+	if errors.Is(err, fencerow.ErrStoreData) {
+		verdicts, err = s.recordSingly(ctx, op, &p)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return verdicts, s.explainLost(ctx, op, p.Instance, verdicts)
+}
+
+// recordSingly records one by one and without what a ledger sent, after the database refused a value of the whole: one answer cannot make
+// a batch unrecordable.
+func (s *Store) recordSingly(ctx context.Context, op string, p *fencerow.RecordParams) ([]fencerow.Verdict, error) {
+	verdicts := make([]fencerow.Verdict, len(p.Outcomes))
+	var failed error
+	for i, o := range p.Outcomes {
+		rejected := o.Snapshot != nil
+		o.Snapshot, o.LedgerRef = nil, ""
+		one, err := s.record(ctx, op, p.Instance, p.Token, []fencerow.Outcome{o})
+		if err != nil {
+			failed = err
+			continue
+		}
+		verdicts[i] = one[0]
+		verdicts[i].SnapshotRejected = rejected && one[0].Applied
+	}
+	return verdicts, failed
+}
+
+func (s *Store) record(
+	ctx context.Context, op string, instance fencerow.InstanceKey, token fencerow.ClaimToken, outcomes []fencerow.Outcome,
+) ([]fencerow.Verdict, error) {
+	params := recordParams(instance, token, outcomes)
+	var row db.ClaimRecordRow
+	calls := []call{
+		lockClaim(instance, token),
+		func(ctx context.Context, q *db.Queries) error {
+			var err error
+			row, err = q.ClaimRecord(ctx, params)
+			return err
+		},
+	}
+	err := s.run(ctx, op, s.timeout, func(ctx context.Context, conn *pgx.Conn) error {
+		return s.transaction(ctx, conn, s.timeout, calls)
+	})
+	if err != nil {
+		return nil, err
+	}
+	applied, rejected := set(row.AppliedIds), set(row.SnapshotRejectedIds)
+	verdicts := make([]fencerow.Verdict, len(outcomes))
+	for i := range outcomes {
+		id := int64(outcomes[i].OutboxID)
+		verdicts[i] = fencerow.Verdict{
+			OutboxID:         outcomes[i].OutboxID,
+			Applied:          applied[id],
+			SnapshotRejected: rejected[id],
+		}
+	}
+	return verdicts, nil
+}
+
+// lockClaim locks the claim, or finds that it is gone; then everything in the batch is lost.
+func lockClaim(instance fencerow.InstanceKey, token fencerow.ClaimToken) call {
+	return func(ctx context.Context, q *db.Queries) error {
+		_, err := q.ClaimLock(ctx, db.ClaimLockParams{ClaimToken: uuid(token), InstanceKey: string(instance)})
+		return err
+	}
+}
+
+// recordParams turns outcomes into arrays. A snapshot that no entry could have is dropped here; whether it is the entry's own is decided
+// by the database, which knows the entry. A dropped snapshot keeps its place among the ids with an empty slot, which matches no entry,
+// so that its skip stays open.
+func recordParams(
+	instance fencerow.InstanceKey, token fencerow.ClaimToken, outcomes []fencerow.Outcome,
+) db.ClaimRecordParams {
+	n := len(outcomes)
+	p := db.ClaimRecordParams{
+		ClaimToken:  uuid(token),
+		InstanceKey: string(instance),
+		OutboxIds:   make([]int64, n),
+		Outcomes:    make([]string, n),
+		Reasons:     make([]string, n),
+		Delays:      make([]int64, n),
+		Charges:     make([]int32, n),
+		Uncertain:   make([]bool, n),
+		LedgerRefs:  make([]string, n),
+	}
+	for i := range outcomes {
+		o := &outcomes[i]
+		p.OutboxIds[i] = int64(o.OutboxID)
+		p.Outcomes[i] = string(o.Kind)
+		p.Reasons[i] = string(o.Reason)
+		p.Delays[i] = int64((o.Delay + time.Microsecond - 1) / time.Microsecond)
+		p.Charges[i] = int32(o.Charge) //nolint:gosec // -1, 0 or 1
+		p.Uncertain[i] = o.Uncertain
+		if fencerow.ValidLedgerRef(o.LedgerRef) {
+			p.LedgerRefs[i] = o.LedgerRef
+		}
+		if o.Snapshot == nil {
+			continue
+		}
+		snapshot := *o.Snapshot
+		if !snapshot.WellFormed() {
+			snapshot = fencerow.Snapshot{}
+		}
+		p.SnapshotOutboxIds = append(p.SnapshotOutboxIds, int64(o.OutboxID))
+		p.SnapshotSlotIds = append(p.SnapshotSlotIds, string(snapshot.SlotID))
+		p.SnapshotCurrencies = append(p.SnapshotCurrencies, snapshot.Currency)
+		p.SnapshotBalances = append(p.SnapshotBalances, snapshot.CashBalance.String())
+		p.SnapshotVersions = append(p.SnapshotVersions, snapshot.Version)
+	}
+	return p
+}
+
+// explainLost fills in what became of lost rows, read after the transaction. Failing to read it does not undo what was recorded: the
+// rows are lost either way.
+func (s *Store) explainLost(ctx context.Context, op string, instance fencerow.InstanceKey, verdicts []fencerow.Verdict) error {
+	var ids []int64
+	for i := range verdicts {
+		if !verdicts[i].Applied {
+			ids = append(ids, int64(verdicts[i].OutboxID))
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	var rows []db.ClaimLostReasonsRow
+	err := s.run(ctx, op, s.timeout, func(ctx context.Context, conn *pgx.Conn) error {
+		var err error
+		rows, err = db.New(conn).ClaimLostReasons(ctx, db.ClaimLostReasonsParams{
+			InstanceKey: string(instance),
+			OutboxIds:   ids,
+		})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	found := make(map[fencerow.OutboxID]*db.ClaimLostReasonsRow, len(rows))
+	for i := range rows {
+		found[fencerow.OutboxID(rows[i].OutboxID)] = &rows[i]
+	}
+	for i := range verdicts {
+		v := &verdicts[i]
+		if v.Applied {
+			continue
+		}
+		row := found[v.OutboxID]
+		switch {
+		case row == nil || !row.Known:
+			v.Lost = fencerow.LostMissing
+			continue
+		case row.Unfinished:
+			v.Lost = fencerow.LostReclaimed
+		default:
+			v.Lost = fencerow.LostFinished
+		}
+		v.Epoch = fencerow.ClaimEpoch(row.ClaimEpoch)
+		v.Outcome = fencerow.OutcomeKind(row.Outcome)
+	}
+	return nil
+}
+
+// Release implements [fencerow.Store].
+func (s *Store) Release(ctx context.Context, p fencerow.ReleaseParams) ([]fencerow.Verdict, error) {
+	const op = "release"
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	params := db.ClaimReleaseParams{
+		ClaimToken:   uuid(p.Token),
+		InstanceKey:  string(p.Instance),
+		OutboxIds:    make([]int64, len(p.Rows)),
+		Uncertain:    make([]bool, len(p.Rows)),
+		Everything:   p.All,
+		AllUncertain: p.Uncertain,
+	}
+	for i, row := range p.Rows {
+		params.OutboxIds[i] = int64(row.OutboxID)
+		params.Uncertain[i] = row.Uncertain
+	}
+	var released []int64
+	calls := []call{
+		lockClaim(p.Instance, p.Token),
+		func(ctx context.Context, q *db.Queries) error {
+			var err error
+			released, err = q.ClaimRelease(ctx, params)
+			return err
+		},
+	}
+	err := s.run(ctx, op, s.timeout, func(ctx context.Context, conn *pgx.Conn) error {
+		return s.transaction(ctx, conn, s.timeout, calls)
+	})
+	if err != nil {
+		return nil, err
+	}
+	// Released rows are due at once; the next poll need not look first.
+	if len(released) > 0 {
+		s.instance(p.Instance).wake()
+	}
+	applied := set(released)
+	ids := params.OutboxIds
+	if p.All {
+		ids = released
+	}
+	verdicts := make([]fencerow.Verdict, len(ids))
+	for i, id := range ids {
+		verdicts[i] = fencerow.Verdict{OutboxID: fencerow.OutboxID(id), Applied: applied[id]}
+	}
+	return verdicts, s.explainLost(ctx, op, p.Instance, verdicts)
+}
+
+func set(ids []int64) map[int64]bool {
+	m := make(map[int64]bool, len(ids))
+	for _, id := range ids {
+		m[id] = true
+	}
+	return m
+}

@@ -1,0 +1,138 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/fourblocks2020/fencerow"
+)
+
+// maxRepeats bounds how often a transaction of the store's own is repeated after a deadlock or a serialization failure.
+const maxRepeats = 5
+
+// run gives fn a connection and translates its error. The server bounds each statement by bound; run bounds the whole from the client's
+// side, for a server or a network that does not answer at all. Deadlocks and serialization failures are repeated whole, so fn must begin
+// anew each time.
+func (s *Store) run(ctx context.Context, op string, bound time.Duration, fn func(context.Context, *pgx.Conn) error) error {
+	for repeat := 0; ; repeat++ {
+		err := s.runOnce(ctx, bound, fn)
+		if err == nil {
+			return nil
+		}
+		if repeat < maxRepeats && isRepeatable(err) && pause(ctx, repeat) == nil {
+			continue
+		}
+		return s.translate(op, err)
+	}
+}
+
+// errPoolExhausted says that no connection was free in time.
+var errPoolExhausted = errors.New("pool exhausted")
+
+func (s *Store) runOnce(ctx context.Context, bound time.Duration, fn func(context.Context, *pgx.Conn) error) error {
+	acquireCtx, cancelAcquire := context.WithTimeout(ctx, s.timeout+s.timeout/4)
+	conn, err := s.pool.Acquire(acquireCtx)
+	cancelAcquire()
+	if err != nil {
+		var connectErr *pgconn.ConnectError
+		if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &connectErr) {
+			return errPoolExhausted
+		}
+		return err
+	}
+	defer conn.Release()
+	runCtx, cancelRun := context.WithTimeout(ctx, 4*bound)
+	defer cancelRun()
+	err = fn(runCtx, conn.Conn())
+	if err != nil && conn.Conn().IsClosed() && ctx.Err() == nil {
+		// The server went away or was replaced; the other connections of the pool are most likely dead too.
+		s.pool.Reset()
+	}
+	return err
+}
+
+// isRepeatable reports a deadlock or a serialization failure.
+func isRepeatable(err error) bool {
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && (pgErr.Code == "40P01" || pgErr.Code == "40001")
+}
+
+// pause waits a random time that grows with each repeat, at most about 50 ms.
+func pause(ctx context.Context, repeat int) error {
+	timer := time.NewTimer(time.Duration(rand.Int64N(int64(2*time.Millisecond) << repeat)))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// translate is the one place that turns an error of the driver into a code. A server that turned read-only, as one does in a failover, is
+// left at once.
+func (s *Store) translate(op string, err error) error {
+	code := codeOf(err)
+	if code == fencerow.ErrStoreReadOnly {
+		s.pool.Reset()
+	}
+	return fencerow.NewError(op, code, err)
+}
+
+func codeOf(err error) fencerow.Code {
+	var own *fencerow.Error
+	var pgErr *pgconn.PgError
+	switch {
+	case errors.As(err, &own):
+		return own.Code()
+	case errors.Is(err, errPoolExhausted):
+		return fencerow.ErrStoreBusy
+	case errors.As(err, &pgErr):
+		return codeOfState(pgErr.Code)
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return fencerow.ErrStoreTimeout
+	case errors.Is(err, pgx.ErrNoRows), errors.Is(err, pgx.ErrTooManyRows):
+		return fencerow.ErrStoreFailed
+	default:
+		return fencerow.ErrStoreUnavailable
+	}
+}
+
+// codeOfState maps SQLSTATEs: single ones first, then classes.
+func codeOfState(state string) fencerow.Code {
+	switch state {
+	case "55P03":
+		return fencerow.ErrStoreBusy
+	case "57014":
+		return fencerow.ErrStoreTimeout
+	case "25006":
+		return fencerow.ErrStoreReadOnly
+	case "40001", "40P01":
+		return fencerow.ErrStoreConflict
+	case "42501":
+		return fencerow.ErrStorePermission
+	case "FR001":
+		return fencerow.ErrEnqueueConflict
+	}
+	if len(state) != 5 {
+		return fencerow.ErrStoreFailed
+	}
+	switch state[:2] {
+	case "08", "57", "25":
+		return fencerow.ErrStoreUnavailable
+	case "28":
+		return fencerow.ErrStoreCredentials
+	case "3D", "3F", "42":
+		return fencerow.ErrStoreSchema
+	case "53", "54":
+		return fencerow.ErrStoreFull
+	case "22", "23":
+		return fencerow.ErrStoreData
+	}
+	return fencerow.ErrStoreFailed
+}

@@ -1,0 +1,156 @@
+package pgstore
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/fourblocks2020/fencerow"
+	"github.com/fourblocks2020/fencerow/internal/db"
+)
+
+// The schema versions that this program works with.
+const (
+	MinSchemaVersion fencerow.SchemaVersion = 3
+	MaxSchemaVersion fencerow.SchemaVersion = 3
+)
+
+// DefaultTimeout bounds a statement, a wait for a lock and an idle transaction: 2 s, well below the default lease of 30 s.
+const DefaultTimeout = 2 * time.Second
+
+// viewTimeout bounds the statements of views, which count and list and hold no lock.
+const viewTimeout = 60 * time.Second
+
+// Config configures a store.
+type Config struct {
+	// DSN is a libpq connection string or URL. It is a secret: it is parsed and forgotten.
+	DSN string
+	// MaxConns bounds the pool; zero means 8.
+	MaxConns int32
+	// Timeout is 100 ms to 1 min; zero means [DefaultTimeout]. A claim uses a fifteenth of its lease where that is shorter.
+	Timeout time.Duration
+	// ApplicationName is shown in pg_stat_activity; empty means "fencerow".
+	ApplicationName string
+}
+
+// Store is a [fencerow.Store] on PostgreSQL. It is safe for concurrent use, and so are several stores in several processes on one
+// database.
+type Store struct {
+	pool    *pgxpool.Pool
+	timeout time.Duration
+	texts   texts
+
+	// highestEpoch is the highest epoch that this process has seen; the next claim's is above it, also if a failover lost that claim.
+	highestEpoch atomic.Int64
+
+	mu        sync.Mutex
+	instances map[fencerow.InstanceKey]*instanceState
+}
+
+var _ fencerow.Store = (*Store)(nil)
+
+// Open makes a store. It opens no connection: a database that is down is met by the first call. The error is a [*fencerow.InputError] or
+// of code ErrDSNInvalid; neither shows any part of the DSN.
+func Open(cfg Config) (*Store, error) {
+	if cfg.Timeout == 0 {
+		cfg.Timeout = DefaultTimeout
+	}
+	if cfg.Timeout < 100*time.Millisecond || cfg.Timeout > time.Minute {
+		return nil, &fencerow.InputError{Field: "store timeout", Problem: "must be 100ms to 1m"}
+	}
+	if cfg.DSN == "" {
+		return nil, &fencerow.InputError{Field: "dsn", Problem: "is missing; give a PostgreSQL connection string"}
+	}
+	poolConfig, err := pgxpool.ParseConfig(cfg.DSN)
+	if err != nil {
+		return nil, fencerow.NewError("parse the DSN", fencerow.ErrDSNInvalid, err)
+	}
+	if cfg.MaxConns != 0 {
+		poolConfig.MaxConns = cfg.MaxConns
+	} else {
+		poolConfig.MaxConns = 8
+	}
+	if cfg.ApplicationName == "" {
+		cfg.ApplicationName = "fencerow"
+	}
+	poolConfig.ConnConfig.RuntimeParams["application_name"] = cfg.ApplicationName
+	poolConfig.ConnConfig.ConnectTimeout = cfg.Timeout
+	// A ping before use would double the round trips of an idle poll. A connection that turns out dead fails its call, and the pool is
+	// then emptied.
+	poolConfig.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
+	pool, err := pgxpool.NewWithConfig(context.Background(), poolConfig)
+	if err != nil {
+		return nil, fencerow.NewError("open the pool", fencerow.ErrDSNInvalid, err)
+	}
+	return &Store{
+		pool:      pool,
+		timeout:   cfg.Timeout,
+		texts:     defaultTexts(),
+		instances: map[fencerow.InstanceKey]*instanceState{},
+	}, nil
+}
+
+// Close closes the connections; it waits for calls in flight.
+func (s *Store) Close() { s.pool.Close() }
+
+// instanceState is what a process remembers of an instance: hints, never truth.
+type instanceState struct {
+	mu         sync.Mutex
+	registered bool
+	// quiet says that the last claim left nothing due behind, so that the next poll looks before it claims.
+	quiet bool
+	// floor is a due time below which the last scan from the start, at scannedAt, left nothing behind.
+	floor     time.Time
+	scannedAt time.Time
+}
+
+func (s *Store) instance(key fencerow.InstanceKey) *instanceState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	state := s.instances[key]
+	if state == nil {
+		state = &instanceState{quiet: true}
+		s.instances[key] = state
+	}
+	return state
+}
+
+// Register implements [fencerow.Store].
+func (s *Store) Register(ctx context.Context, instance fencerow.InstanceKey) error {
+	if err := instance.Validate(); err != nil {
+		return err
+	}
+	err := s.run(ctx, "register the instance", s.timeout, func(ctx context.Context, conn *pgx.Conn) error {
+		return db.New(conn).InstanceRegister(ctx, string(instance))
+	})
+	if err != nil {
+		return err
+	}
+	state := s.instance(instance)
+	state.mu.Lock()
+	defer state.mu.Unlock()
+	state.registered = true
+	return nil
+}
+
+// Ready implements [fencerow.Store].
+func (s *Store) Ready(ctx context.Context) (fencerow.SchemaVersion, error) {
+	var version int32
+	err := s.run(ctx, "read the schema version", s.timeout, func(ctx context.Context, conn *pgx.Conn) error {
+		var err error
+		version, err = db.New(conn).SchemaVersion(ctx)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	found := fencerow.SchemaVersion(version)
+	if found < MinSchemaVersion || found > MaxSchemaVersion {
+		return found, fencerow.NewError("check the schema version", fencerow.ErrStoreSchema, nil)
+	}
+	return found, nil
+}
