@@ -63,7 +63,9 @@ type Config struct {
 	Version string
 }
 
-func inputError(field, problem string) error { return &fencerow.InputError{Field: field, Problem: problem} }
+func inputError(field, problem string) error {
+	return &fencerow.InputError{Field: field, Problem: problem}
+}
 
 // checked returns c with its defaults filled in, or an [*fencerow.InputError].
 func (c Config) checked() (Config, error) {
