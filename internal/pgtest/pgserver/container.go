@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
@@ -29,6 +30,7 @@ var errNoContainer = errors.New("no container")
 // startContainer returns errNoContainer where no engine answers, or the default image cannot be had. An image that the
 // environment names is not given up for another way.
 func startContainer(ctx context.Context, logf func(format string, args ...any)) (*Server, error) {
+	tclog.SetDefault(tclog.NewNoopLogger()) // it would write into the output of the tests
 	image := os.Getenv(EnvImage)
 	err := engineAnswers(ctx)
 	switch {
@@ -67,7 +69,6 @@ func engineAnswers(ctx context.Context) (err error) {
 func runContainer(ctx context.Context, image string) (*Server, error) {
 	ctx, cancel := context.WithTimeout(ctx, containerTimeout)
 	defer cancel()
-	tclog.SetDefault(tclog.NewNoopLogger())
 	args := []string{"postgres"}
 	values := settings()
 	for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -75,7 +76,7 @@ func runContainer(ctx context.Context, image string) (*Server, error) {
 	}
 	container, err := postgres.Run(ctx, image, postgres.BasicWaitStrategies(), testcontainers.WithCmd(args...))
 	if err != nil {
-		return nil, errors.Join(err, testcontainers.TerminateContainer(container))
+		return nil, errors.Join(err, lastWords(ctx, container), testcontainers.TerminateContainer(container))
 	}
 	dsn, err := container.ConnectionString(ctx, "sslmode=disable")
 	if err != nil {
@@ -86,4 +87,20 @@ func runContainer(ctx context.Context, image string) (*Server, error) {
 		Source: "a container of image " + image,
 		close:  func() error { return testcontainers.TerminateContainer(container) },
 	}, nil
+}
+
+// lastWords returns the end of a failed container's log as an error; nil where there is none.
+func lastWords(ctx context.Context, container *postgres.PostgresContainer) error {
+	if container == nil || container.Container == nil {
+		return nil
+	}
+	logs, err := container.Logs(ctx)
+	if err != nil {
+		return err
+	}
+	content, err := io.ReadAll(logs)
+	if err != nil || len(content) == 0 {
+		return err
+	}
+	return fmt.Errorf("the container's log ends with:\n%s", content[max(0, len(content)-logTail):])
 }
