@@ -18,8 +18,8 @@ type Database struct {
 	roles  []string // dropped after the database, in which they may own things
 }
 
-// NewDatabase returns a fresh database on the shared server: a copy of template, or empty where template is nil. It is
-// safe for concurrent use; it fails the test where no server can be had.
+// NewDatabase returns a fresh database on the shared server: a copy of template, or empty where template is
+// nil. It is safe for concurrent use; it fails the test where no server can be had.
 func NewDatabase(t testing.TB, template *Template) *Database {
 	t.Helper()
 	s := sharedServer(t)
@@ -85,7 +85,8 @@ func (d *Database) Exec(t testing.TB, statement string, args ...any) {
 	}
 }
 
-// TerminateBackends ends every session of the database, waits until they are gone, and returns how many there were.
+// TerminateBackends ends every session of the database, waits until they are gone, and returns how many there
+// were.
 func (d *Database) TerminateBackends(t testing.TB) int {
 	t.Helper()
 	// From the maintenance database, so that this session is not among them.

@@ -46,7 +46,8 @@ func TestMain(m *testing.M) {
 func TestKilledTestBinaryLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	victim := exec.Command(os.Args[0])
-	// Not the shared server of this run, nor a container: a cluster whose processes and files are seen from here.
+	// Not the shared server of this run, nor a container: a cluster whose processes and files are seen from
+	// here.
 	victim.Env = append(os.Environ(), envVictim+"=1", envDSN+"=", "FENCEROW_TEST_POSTGRES_IMAGE=",
 		"DOCKER_HOST=tcp://127.0.0.1:1")
 	data, postmaster := startAndLocate(t, victim)
@@ -68,7 +69,8 @@ func TestKilledServerCommandLeavesNoServer(t *testing.T) {
 	awaitGone(t, postmaster)
 }
 
-// startAndLocate starts cmd, which answers with a server's DSN, and returns the server's data folder and process.
+// startAndLocate starts cmd, which answers with a server's DSN, and returns the server's data folder and
+// process.
 func startAndLocate(t *testing.T, cmd *exec.Cmd) (data string, postmaster int) {
 	t.Helper()
 	output, err := cmd.StdoutPipe()

@@ -7,8 +7,9 @@ import (
 	"github.com/fourblocks2020/fencerow/internal/pgtest/wire"
 )
 
-// Private is a server of the test's own: a cluster made from the machine's PostgreSQL binaries, whatever the shared
-// server is. It keeps its address and its data when it is stopped and started. Its methods are safe for concurrent use.
+// Private is a server of the test's own: a cluster made from the machine's PostgreSQL binaries, whatever the
+// shared server is. It keeps its address and its data when it is stopped and started. Its methods are safe
+// for concurrent use.
 type Private struct {
 	process *process
 	server  *server
@@ -33,8 +34,8 @@ func StartPrivate(t testing.TB, settings map[string]string) *Private {
 	return &Private{process: process, server: &server{dsn: process.dsn}}
 }
 
-// NewDatabase returns a fresh database on the private server, filled by template unless that is nil. It goes when the
-// server does.
+// NewDatabase returns a fresh database on the private server, filled by template unless that is nil. It goes
+// when the server does.
 func (p *Private) NewDatabase(t testing.TB, template *Template) *Database {
 	t.Helper()
 	d := &Database{Name: p.server.newName(), server: p.server}

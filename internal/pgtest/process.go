@@ -16,8 +16,8 @@ import (
 
 const serverCommand = "github.com/fourblocks2020/fencerow/internal/pgtest/cmd/pgtest-server"
 
-// packageDir is where the test binary was started: in its package's folder, hence inside the module. A test may change
-// the working directory later.
+// packageDir is where the test binary was started: in its package's folder, hence inside the module. A test
+// may change the working directory later.
 var packageDir, packageDirErr = os.Getwd()
 
 // process is a running pgtest-server.
@@ -38,7 +38,8 @@ func startProcess(args ...string) (*process, error) {
 	cmd := exec.Command("go", append([]string{"run", serverCommand, "-serve"}, args...)...)
 	cmd.Dir = packageDir
 	cmd.Stderr = os.Stderr
-	// Of its own session: an interrupt from the terminal must reach it as the end of its input, after the test binary.
+	// Of its own session: an interrupt from the terminal must reach it as the end of its input, after the test
+	// binary.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	input, err := cmd.StdinPipe()
 	if err != nil {

@@ -8,8 +8,9 @@ import (
 // Role is a login role without any privilege but those of PUBLIC.
 type Role struct{ Name, Password string }
 
-// NewRole makes a login role for the test. Each setting becomes a default of its sessions, as ALTER ROLE ... SET makes
-// it: {"default_transaction_isolation": "serializable"}. What it may do, the test grants with [Database.Exec].
+// NewRole makes a login role for the test. Each setting becomes a default of its sessions, as ALTER ROLE ...
+// SET makes it: {"default_transaction_isolation": "serializable"}. What it may do, the test grants with
+// [Database.Exec].
 func (d *Database) NewRole(t testing.TB, settings map[string]string) Role {
 	t.Helper()
 	role := Role{Name: d.server.newName(), Password: rand.Text()}

@@ -18,7 +18,8 @@ import (
 
 const (
 	envDSN = "TREX_POSTGRESQL_TEST_DSN"
-	// namePrefix begins the name of every database and role made here; the run's number and a serial number follow.
+	// namePrefix begins the name of every database and role made here; the run's number and a serial number
+	// follow.
 	namePrefix = "fencerow_test_"
 	// adminTimeout bounds each administrative step, the copy of a template included.
 	adminTimeout = 2 * time.Minute
@@ -31,8 +32,8 @@ type server struct {
 	// lease is a session that holds an advisory lock on run for as long as the test binary lives.
 	lease  *pgx.Conn
 	serial atomic.Int64
-	// process is kept for its input, whose end, were it collected as garbage, would end the server; nil where the
-	// environment named the server.
+	// process is kept for its input, whose end, were it collected as garbage, would end the server; nil where
+	// the environment named the server.
 	process *process
 }
 

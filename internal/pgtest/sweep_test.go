@@ -11,8 +11,8 @@ func TestWhatDeadRunsLeftIsDroppedAndTheLivingAreSpared(t *testing.T) {
 	there := func(name string) bool {
 		t.Helper()
 		return count(t, observer, `
-SELECT (SELECT count(*) FROM pg_database WHERE datname = $1) + (SELECT count(*) FROM pg_roles WHERE rolname = $1)`,
-			name) > 0
+SELECT (SELECT count(*) FROM pg_database WHERE datname = $1)
+    + (SELECT count(*) FROM pg_roles WHERE rolname = $1)`, name) > 0
 	}
 	// A run of its own, with a template, a database and a role that owns something in it.
 	run := func() (*server, []string) {

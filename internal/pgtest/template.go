@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Template describes how the databases of many tests begin. It is made once, when the first test asks for it, and
-// copied for each. It is safe for concurrent use; keep it in a package variable.
+// Template describes how the databases of many tests begin. It is made once, when the first test asks for it,
+// and copied for each. It is safe for concurrent use; keep it in a package variable.
 type Template struct {
 	build func(ctx context.Context, dsn string) error
 
@@ -16,8 +16,8 @@ type Template struct {
 	err  error
 }
 
-// NewTemplate returns a template that build fills: it is given the connection string of an empty database, as its owner,
-// and must close its connections.
+// NewTemplate returns a template that build fills: it is given the connection string of an empty database, as
+// its owner, and must close its connections.
 func NewTemplate(build func(ctx context.Context, dsn string) error) *Template {
 	return &Template{build: build}
 }

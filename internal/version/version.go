@@ -6,8 +6,9 @@ import (
 	"sync"
 )
 
-// Version is stamped by the linker: -ldflags "-X github.com/fourblocks2020/fencerow/internal/version.Version=v1.2.3".
-// Read it through [String], since a build by plain `go build` or `go install` leaves it empty.
+// Version is stamped by the linker: -ldflags "-X
+// github.com/fourblocks2020/fencerow/internal/version.Version=v1.2.3". Read it through [String], since a
+// build by plain `go build` or `go install` leaves it empty.
 var Version string
 
 const (
@@ -16,8 +17,8 @@ const (
 	shortRevision = 12
 )
 
-// String returns the stamped version, else the module's, else the commit's, else "devel". It is never empty, and fit for
-// a User-Agent header: no space.
+// String returns the stamped version, else the module's, else the commit's, else "devel". It is never empty,
+// and fit for a User-Agent header: no space.
 var String = sync.OnceValue(func() string {
 	info, _ := debug.ReadBuildInfo()
 	return describe(Version, info)

@@ -26,7 +26,10 @@ func TestDescribe(t *testing.T) {
 			"ChangedTreeIsSaid", "",
 			&debug.BuildInfo{Main: debug.Module{Version: "(devel)"}, Settings: settings("true")}, "0123456789ab-dirty",
 		},
-		{"ShortRevisionIsKept", "", &debug.BuildInfo{Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "01"}}}, "01"},
+		{
+			"ShortRevisionIsKept", "",
+			&debug.BuildInfo{Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "01"}}}, "01",
+		},
 		{"NothingKnown", "", &debug.BuildInfo{}, "devel"},
 		{"NoBuildInformation", "", nil, "devel"},
 	}

@@ -1,5 +1,6 @@
-// Command gotest runs `go test` with the arguments it is given and holds it to more: no test may be skipped, and at least
-// one must run. It shows what `go test` shows without -v, and ends with a count of all tests, subtests included.
+// Command gotest runs `go test` with the arguments it is given and holds it to more: no test may be skipped,
+// and at least one must run. It shows what `go test` shows without -v, and ends with a count of all tests,
+// subtests included.
 //
 //	gotest [-allow-skips] [--] ARGUMENTS OF GO TEST
 package main

@@ -13,7 +13,7 @@ func unprivilegedAccount() (*account, error) {
 	u, err := user.Lookup("postgres")
 	if err != nil {
 		if u, err = user.Lookup("nobody"); err != nil {
-			return nil, fmt.Errorf("PostgreSQL does not run as root, and there is neither an account postgres nor nobody: %w", err)
+			return nil, fmt.Errorf("not as root, and no account postgres or nobody to run the server as: %w", err)
 		}
 	}
 	uid, err := strconv.Atoi(u.Uid)

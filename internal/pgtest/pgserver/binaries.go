@@ -17,8 +17,8 @@ const minMajor = 14
 // packageDirs are where Debian, Red Hat and Alpine packages put the server's programs, outside of PATH.
 var packageDirs = []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/libexec/postgresql*"}
 
-// findBinaries returns the folder that has initdb and postgres: the one that the environment names, else the newest that
-// matches one of the patterns, else the one in PATH.
+// findBinaries returns the folder that has initdb and postgres: the one that the environment names, else the
+// newest that matches one of the patterns, else the one in PATH.
 func findBinaries(patterns []string) (string, error) {
 	if dir := os.Getenv(EnvBin); dir != "" {
 		if !hasBinaries(dir) {

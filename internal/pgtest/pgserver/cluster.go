@@ -32,8 +32,8 @@ const (
 	maintainDB = "postgres"
 )
 
-// Cluster is a private server in a temporary folder, on a loopback port of its own. Its methods are not safe for
-// concurrent use.
+// Cluster is a private server in a temporary folder, on a loopback port of its own. Its methods are not safe
+// for concurrent use.
 type Cluster struct {
 	bin, dir, password string
 	port               int
@@ -44,7 +44,8 @@ type Cluster struct {
 	exited  chan struct{} // closed when process has been waited for
 }
 
-// StartCluster makes and starts a cluster. Settings are configuration parameters that go before the usual ones.
+// StartCluster makes and starts a cluster. Settings are configuration parameters that go before the usual
+// ones.
 func StartCluster(ctx context.Context, extra map[string]string) (*Cluster, error) {
 	bin, err := findBinaries(packageDirs)
 	if err != nil {
@@ -96,9 +97,9 @@ func (c *Cluster) initialise(ctx context.Context) error {
 			}
 		}
 	}
-	initdb := exec.CommandContext(ctx, filepath.Join(c.bin, "initdb"), "--pgdata="+c.data(), "--username="+superuser,
-		"--pwfile="+passwordFile, "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", "--no-sync",
-		"--no-instructions")
+	initdb := exec.CommandContext(ctx, filepath.Join(c.bin, "initdb"),
+		"--pgdata="+c.data(), "--username="+superuser, "--pwfile="+passwordFile, "--auth=scram-sha-256",
+		"--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions")
 	c.prepare(initdb)
 	if out, err := initdb.CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb: %w\n%s", err, out)
@@ -106,8 +107,8 @@ func (c *Cluster) initialise(ctx context.Context) error {
 	return os.Remove(passwordFile)
 }
 
-// prepare makes cmd run in the cluster's folder, as its account, untouched by the caller's PG* variables and by signals
-// meant for the caller's process group.
+// prepare makes cmd run in the cluster's folder, as its account, untouched by the caller's PG* variables and
+// by signals meant for the caller's process group.
 func (c *Cluster) prepare(cmd *exec.Cmd) {
 	cmd.Dir = c.dir
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "TZ=UTC"}
@@ -118,8 +119,8 @@ func (c *Cluster) prepare(cmd *exec.Cmd) {
 	}
 }
 
-// Start starts the server and returns once it accepts connections. It keeps its port and its data across Stop.
-// Starting a running server changes nothing.
+// Start starts the server and returns once it accepts connections. It keeps its port and its data across
+// Stop. Starting a running server changes nothing.
 func (c *Cluster) Start(ctx context.Context) error {
 	if c.process != nil {
 		return nil
@@ -177,8 +178,8 @@ func (c *Cluster) awaitReady(ctx context.Context) error {
 	}
 }
 
-// Stop ends the server and waits for its end: SIGINT shuts down in order, SIGQUIT at once, as a crash does. A stopped
-// server stays stopped.
+// Stop ends the server and waits for its end: SIGINT shuts down in order, SIGQUIT at once, as a crash does. A
+// stopped server stays stopped.
 func (c *Cluster) Stop(signal syscall.Signal) error {
 	if c.process == nil {
 		return nil
@@ -235,6 +236,10 @@ func freePort() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	port := l.Addr().(*net.TCPAddr).Port
-	return port, l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		return 0, errors.Join(err, l.Close())
+	}
+	n, err := strconv.Atoi(port)
+	return n, errors.Join(err, l.Close())
 }

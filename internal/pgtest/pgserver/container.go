@@ -27,8 +27,8 @@ const (
 // errNoContainer says that a container is no way to a server here, and that the next way may be tried.
 var errNoContainer = errors.New("no container")
 
-// startContainer returns errNoContainer where no engine answers, or the default image cannot be had. An image that the
-// environment names is not given up for another way.
+// startContainer returns errNoContainer where no engine answers, or the default image cannot be had. An image
+// that the environment names is not given up for another way.
 func startContainer(ctx context.Context, logf func(format string, args ...any)) (*Server, error) {
 	tclog.SetDefault(tclog.NewNoopLogger()) // it would write into the output of the tests
 	image := os.Getenv(EnvImage)

@@ -1,6 +1,6 @@
-// Package wire is what a test binary and its pgtest-server say to each other: commands, one a line, on the server's
-// standard input, and one JSON answer a line on its standard output. The first answer comes unasked, once tests may
-// connect. The end of the input ends the server.
+// Package wire is what a test binary and its pgtest-server say to each other: commands, one a line, on the
+// server's standard input, and one JSON answer a line on its standard output. The first answer comes unasked,
+// once tests may connect. The end of the input ends the server.
 package wire
 
 // Command asks a private server for a change. It is answered when the change is complete.

@@ -1,9 +1,10 @@
 // Command pgtest-server provides a PostgreSQL server for tests for as long as it runs.
 //
-//	pgtest-server [--] COMMAND [ARG...]        runs COMMAND with the server's address in TREX_POSTGRESQL_TEST_DSN
+//	pgtest-server [--] COMMAND [ARG...]         runs COMMAND with the address in TREX_POSTGRESQL_TEST_DSN
 //	pgtest-server -serve [-private] [-set N=V]  serves a test binary by the protocol of package wire
 //
-// It ends the server when the command has ended or the input has, whatever they died of, and exits as the command did.
+// It ends the server when the command has ended or the input has, whatever they died of, and exits as the
+// command did.
 package main
 
 import (
@@ -51,8 +52,8 @@ func main() {
 
 // wrap runs the command with a server beside it.
 func wrap(command []string) int {
-	// From here on a signal does not end this process: while the server starts it cancels that, later it goes to the
-	// command, which the server outlives.
+	// From here on a signal does not end this process: while the server starts it cancels that, later it goes to
+	// the command, which the server outlives.
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, stopSignals...)
 	server, err := startUnlessSignalled(signals)
