@@ -31,8 +31,8 @@ type document struct {
 }
 
 // parseDocument reads an answer and reports whether it is one: a JSON object in which no known member is given twice and
-// result and the echoes have the right types. A snapshot that cannot be read becomes one that no entry accepts, so that
-// it is seen to be refused; the rest of the answer stands.
+// result and the echoes have the right types. A snapshot that cannot be read becomes [refusedSnapshot]; the rest of the
+// answer stands.
 func parseDocument(body []byte) (document, bool) {
 	var d document
 	if !jsonwalk.IsObject(body) {
@@ -81,12 +81,23 @@ func text(value []byte, s *string) bool {
 	return ok
 }
 
+// refusedSnapshot stands for one that was given and is no good. No entry accepts it, so the store says that it was
+// refused and leaves the skip open, while nothing that the ledger wrote goes any further.
+func refusedSnapshot() *fencerow.Snapshot { return &fencerow.Snapshot{Version: -1} }
+
+// snapshotFor returns the snapshot if it is e's own, nil if there is none.
+func (d *document) snapshotFor(e *fencerow.Entry) *fencerow.Snapshot {
+	if d.snapshot != nil && !e.CheckSnapshot(d.snapshot) {
+		return refusedSnapshot()
+	}
+	return d.snapshot
+}
+
 // parseSnapshot is strict: strings, a plain decimal in a string, an integer without sign, point or exponent, nothing
 // twice. Numbers are not read as floats anywhere.
 func parseSnapshot(value []byte) *fencerow.Snapshot {
-	refused := &fencerow.Snapshot{Version: -1}
 	if !jsonwalk.IsNested(value) {
-		return refused
+		return refusedSnapshot()
 	}
 	s := &fencerow.Snapshot{}
 	var seen [4]bool
@@ -109,11 +120,11 @@ func parseSnapshot(value []byte) *fencerow.Snapshot {
 			ok = err == nil && s.Version >= 0 && once(3)
 		}
 		if !ok {
-			return refused
+			return refusedSnapshot()
 		}
 	}
 	if seen != [4]bool{true, true, true, true} {
-		return refused
+		return refusedSnapshot()
 	}
 	return s
 }

@@ -110,11 +110,12 @@ func dialReason(err error) fencerow.ReasonCode {
 	return fencerow.ReasonUnreachable
 }
 
-// countedConn counts the bytes of requests and answers. Over TLS it wraps the TLS connection, so that neither handshake
+// countedConn counts the bytes of requests and answers, and notes its end. Over TLS it wraps the TLS connection, so that neither handshake
 // nor closing alert counts.
 type countedConn struct {
 	net.Conn
 	written, read atomic.Int64
+	ended         atomic.Bool // nothing more can be read
 }
 
 func (c *countedConn) Write(b []byte) (int, error) {
@@ -126,5 +127,8 @@ func (c *countedConn) Write(b []byte) (int, error) {
 func (c *countedConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	c.read.Add(int64(n))
+	if err != nil {
+		c.ended.Store(true)
+	}
 	return n, err
 }

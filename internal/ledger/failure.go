@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"errors"
-	"io"
 	"net"
 
 	"github.com/fourblocks2020/fencerow"
@@ -37,7 +36,7 @@ func (a *attempt) failure(ctx context.Context, err error) fencerow.Answer {
 	case !a.sent():
 		answer.Reason, answer.Scope = fencerow.ReasonConnectionCut, fencerow.ScopeTarget
 	default:
-		answer.Reason = a.brokenAnswer(err)
+		answer.Reason = a.brokenAnswer()
 	}
 	return answer
 }
@@ -56,17 +55,11 @@ func ended(ctx context.Context) fencerow.ReasonCode {
 }
 
 // brokenAnswer tells a connection that ended from one that carried something other than HTTP within the limits.
-func (a *attempt) brokenAnswer(err error) fencerow.ReasonCode {
-	if !a.answered() || isCut(err) {
+func (a *attempt) brokenAnswer() fencerow.ReasonCode {
+	if !a.answered() || a.conn.ended.Load() {
 		return fencerow.ReasonConnectionCut
 	}
 	return fencerow.ReasonAnswerUnreadable
-}
-
-// isCut reports whether err is that of a connection which ended, at whatever point.
-func isCut(err error) bool {
-	_, isNet := errors.AsType[*net.OpError](err)
-	return isNet || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
 }
 
 // isRemoteAlert reports whether err is an alert by which the other side ended a TLS connection.

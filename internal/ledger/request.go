@@ -52,10 +52,10 @@ func newFixedHeaders(c Config) fixedHeaders {
 
 // message is one entry ready to be sent.
 type message struct {
-	correlationID string
-	digest        string
-	body          []byte
-	header        http.Header
+	entry  *fencerow.Entry
+	digest string
+	body   []byte
+	header http.Header
 }
 
 // newMessage builds the body and the headers of an attempt. The body is fresh memory, not a pooled buffer: the transport
@@ -63,7 +63,7 @@ type message struct {
 func (h *HTTP) newMessage(d fencerow.Delivery, token []string) *message {
 	e := d.Entry
 	const around = 512 // most documents without their payload
-	m := &message{correlationID: string(e.CorrelationID)}
+	m := &message{entry: e}
 	m.body = e.AppendDocument(make([]byte, 0, len(e.Payload)+around))
 	m.digest = contentDigest(m.body)
 

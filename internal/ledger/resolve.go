@@ -62,7 +62,7 @@ func (h *HTTP) compare(e *fencerow.Entry, response *http.Response, body []byte) 
 	case said == echoContradicts:
 		return fencerow.Resolution{Result: fencerow.ResolvedDifferent}
 	case said == echoBoth, !h.config.RequireEcho && said != echoAbsent:
-		return fencerow.Resolution{Result: fencerow.ResolvedEqual, LedgerRef: d.ref, Snapshot: d.snapshot}
+		return fencerow.Resolution{Result: fencerow.ResolvedEqual, LedgerRef: d.ref, Snapshot: d.snapshotFor(e)}
 	}
 	return failed
 }

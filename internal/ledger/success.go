@@ -29,10 +29,10 @@ func (h *HTTP) success(
 		case !endsClearly(response):
 			return doubtful(fencerow.ReasonAnswerUnreadable)
 		}
-		return settled(accepted || saysReplayed(response.Header), &document{})
+		return settled(m.entry, accepted || saysReplayed(response.Header), &document{})
 	}
 	d, ok := parseDocument(body)
-	said := d.echo(m.correlationID, m.digest)
+	said := d.echo(string(m.entry.CorrelationID), m.digest)
 	switch {
 	case (!ok || !isJSON(response.Header)) && booked:
 		return doubtful(fencerow.ReasonAnswerUnreadable)
@@ -45,17 +45,17 @@ func (h *HTTP) success(
 	case h.config.RequireEcho && said != echoBoth:
 		return doubtful(fencerow.ReasonAnswerIncomplete)
 	}
-	return settled(accepted || d.result == resultDuplicate || saysReplayed(response.Header), &d)
+	return settled(m.entry, accepted || d.result == resultDuplicate || saysReplayed(response.Header), &d)
 }
 
 // settled is a booking, made by this attempt or by an earlier one.
-func settled(before bool, d *document) fencerow.Answer {
+func settled(e *fencerow.Entry, before bool, d *document) fencerow.Answer {
 	class := fencerow.AnswerDelivered
 	if before {
 		class = fencerow.AnswerDuplicate
 	}
 	a := entry(class, fencerow.Answered, "")
-	a.LedgerRef, a.Snapshot = d.ref, d.snapshot
+	a.LedgerRef, a.Snapshot = d.ref, d.snapshotFor(e)
 	return a
 }
 
