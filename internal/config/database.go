@@ -1,0 +1,66 @@
+package config
+
+import (
+	"os"
+	"time"
+
+	"github.com/fourblocks2020/fencerow"
+	"github.com/fourblocks2020/fencerow/internal/pgstore"
+)
+
+const (
+	// DSNVariable names the variable that holds the connection string.
+	DSNVariable = variablePrefix + "DSN"
+
+	dsnSettings = DSNVariable + ", or the file that --dsn-file (" + variablePrefix + "DSN_FILE) names,"
+
+	maxConns = 1000
+)
+
+// Database says where the database is.
+type Database struct {
+	DSNFile      string        `name:"dsn-file" env:"FENCEROW_DSN_FILE" placeholder:"FILE" group:"Database" help:"File that holds the PostgreSQL connection string. Without it the variable FENCEROW_DSN holds the string; there is no flag for it."` //nolint:lll // a struct tag cannot be wrapped
+	MaxConns     int32         `name:"db-max-conns" env:"FENCEROW_DB_MAX_CONNS" default:"8" group:"Database" help:"Connections at most, 1 to 1000."`
+	StoreTimeout time.Duration `name:"store-timeout" env:"FENCEROW_STORE_TIMEOUT" default:"2s" group:"Database" help:"Bound of a statement, of a wait for a lock, and of connecting; 100ms to 1m."` //nolint:lll // as above
+}
+
+// Validate refuses values out of bounds. Whether there is a connection string at all is found out by [Database.DSN].
+func (d *Database) Validate() error {
+	if d.MaxConns < 1 || d.MaxConns > maxConns {
+		return inputError("db_max_conns", "must be from 1 to 1000")
+	}
+	if d.StoreTimeout < 100*time.Millisecond || d.StoreTimeout > time.Minute {
+		return inputError("store_timeout", "must be from 100ms to 1m")
+	}
+	if d.DSNFile != "" && os.Getenv(DSNVariable) != "" {
+		return inputError("dsn_file", "and "+DSNVariable+" are both given; give one of them")
+	}
+	return nil
+}
+
+// Given reports whether a connection string was given.
+func (d *Database) Given() bool { return d.DSNFile != "" || os.Getenv(DSNVariable) != "" }
+
+// DSN returns the connection string, which is a secret. It is an [*fencerow.InputError] if there is none.
+func (d *Database) DSN() (string, error) {
+	if d.DSNFile != "" {
+		return readSecret("dsn_file", d.DSNFile)
+	}
+	if dsn := os.Getenv(DSNVariable); dsn != "" {
+		return dsn, nil
+	}
+	return "", &fencerow.InputError{Field: DSNVariable, Problem: "is missing; it holds the PostgreSQL connection string, " +
+		"or --dsn-file (" + variablePrefix + "DSN_FILE) names a file that does"}
+}
+
+// Open makes the store. It opens no connection. The application name is what pg_stat_activity shows. The caller closes the store.
+func (d *Database) Open(application string) (*pgstore.Store, error) {
+	dsn, err := d.DSN()
+	if err != nil {
+		return nil, err
+	}
+	store, err := pgstore.Open(pgstore.Config{
+		DSN: dsn, MaxConns: d.MaxConns, Timeout: d.StoreTimeout, ApplicationName: application,
+	})
+	return store, asFlag(err)
+}

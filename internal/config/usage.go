@@ -1,0 +1,94 @@
+package config
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/fourblocks2020/fencerow"
+	"github.com/fourblocks2020/fencerow/internal/version"
+)
+
+// Exit statuses that both binaries share.
+const (
+	ExitDone    = 0
+	ExitFailure = 1
+	ExitUsage   = 80
+)
+
+// helpWidth is how wide help is at most, in columns.
+const helpWidth = 110
+
+// NewParser returns a parser for a command line, with what both binaries share. Parsing does not end the process but for --help and
+// --version; what went wrong is to be shown as [UsageText].
+func NewParser(target any, name, description string, options ...kong.Option) (*kong.Kong, error) {
+	shared := []kong.Option{
+		kong.Name(name),
+		kong.Description(description),
+		kong.Vars{"version": name + " " + version.String()},
+		kong.ConfigureHelp(kong.HelpOptions{WrapUpperBound: helpWidth}),
+	}
+	return kong.New(target, append(shared, options...)...)
+}
+
+// UsageText reports whether err is the fault of whoever called the program, for which it exits with [ExitUsage], and how to say so.
+// Values are left out of what kong says: they may be secrets.
+func UsageText(err error) (text string, ok bool) {
+	if input, ok := errors.AsType[*fencerow.InputError](err); ok {
+		return input.Error(), true
+	}
+	if errors.Is(err, fencerow.ErrDSNInvalid) {
+		return dsnSettings + " is not a PostgreSQL connection string", true
+	}
+	if parse, ok := errors.AsType[*kong.ParseError](err); ok {
+		return withoutValues(parse.Error()), true
+	}
+	return "", false
+}
+
+var (
+	fromVariable = regexp.MustCompile(` \(from envar (FENCEROW_[A-Z_]+)=`)
+	unexpected   = regexp.MustCompile(`(?s)^unexpected (flag argument|argument|token) .*?((?:, did you mean (?:one of )?"[a-z", -]+\?)?)$`)
+	quotedValue  = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+)
+
+// withoutValues takes out of a parser's error what may be a value that the user gave: the offending argument, what stands behind "but
+// got", and the content of a variable. A hint at what may have been meant stays.
+func withoutValues(text string) string {
+	source := ""
+	if m := fromVariable.FindStringSubmatchIndex(text); m != nil {
+		source = " (from " + text[m[2]:m[3]] + ")"
+		text = text[:m[0]]
+	}
+	if i := strings.Index(text, " but got "); i >= 0 {
+		return text[:i] + source
+	}
+	if m := unexpected.FindStringSubmatch(text); m != nil {
+		return "unexpected " + m[1] + m[2]
+	}
+	if strings.HasPrefix(text, "expected ") || strings.HasPrefix(text, "unknown flag ") {
+		return text + source // what is quoted there are names of commands and flags
+	}
+	return quotedValue.ReplaceAllLiteralString(text, "the value") + source
+}
+
+// asFlag names a setting in an error as the user knows it: batch_limit is --batch-limit and FENCEROW_BATCH_LIMIT.
+func asFlag(err error) error {
+	input, ok := errors.AsType[*fencerow.InputError](err)
+	if !ok || strings.HasPrefix(input.Field, "-") || strings.HasPrefix(input.Field, variablePrefix) {
+		return err
+	}
+	name := strings.ReplaceAll(strings.ReplaceAll(input.Field, " ", "_"), "-", "_")
+	return &fencerow.InputError{
+		Field:   "--" + strings.ReplaceAll(name, "_", "-") + " (" + variablePrefix + strings.ToUpper(name) + ")",
+		Problem: input.Problem,
+	}
+}
+
+const variablePrefix = "FENCEROW_"
+
+func inputError(field, problem string) error {
+	return asFlag(&fencerow.InputError{Field: field, Problem: problem})
+}
