@@ -1,0 +1,71 @@
+-- name: DoctorServer :one
+-- DoctorServer reads what the server says about itself. It needs no schema, so that it also works where nothing was migrated yet.
+SELECT
+    current_setting('server_version_num')::integer AS version,
+    (current_setting('server_encoding') = 'UTF8')::boolean AS utf8,
+    (pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean)::boolean AS read_only,
+    current_setting('fsync')::boolean AS fsync,
+    (current_setting('synchronous_commit') <> 'off')::boolean AS synchronous_commit,
+    current_setting('autovacuum')::boolean AS autovacuum;
+
+-- name: DoctorClock :one
+-- DoctorClock is a statement of its own, so that the client can bound when the clock was read.
+SELECT clock_timestamp()::timestamptz AS now;
+
+-- name: DoctorTables :many
+-- DoctorTables reads the state of the tables that change. The numbers are estimates of the statistics collector.
+SELECT
+    c.relname::text AS name,
+    coalesce(s.n_live_tup, 0)::bigint AS live_rows,
+    coalesce(s.n_dead_tup, 0)::bigint AS dead_rows,
+    (coalesce(c.reloptions, '{}') && ARRAY['autovacuum_enabled=false', 'autovacuum_enabled=off'])::boolean AS autovacuum_off
+FROM pg_catalog.pg_class c
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+LEFT JOIN pg_catalog.pg_stat_all_tables s ON s.relid = c.oid
+WHERE n.nspname = 'fencerow' AND c.relkind = 'r' AND c.relname LIKE 'ledger\_%'
+ORDER BY c.relname;
+
+-- name: DoctorInvalidIndexes :one
+-- DoctorInvalidIndexes counts what a failed concurrent build left behind: such an index is kept up to date but never used.
+SELECT count(*) AS invalid
+FROM pg_catalog.pg_index i
+JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = 'fencerow' AND NOT (i.indisvalid AND i.indisready);
+
+-- name: DoctorHorizon :many
+-- DoctorHorizon lists what keeps dead rows of this database from being removed, the oldest first: open transactions, prepared ones, and
+-- replication slots. The age is in transactions; held is zero where the server does not know since when.
+SELECT
+    h.kind::text AS kind,
+    h.pid::integer AS pid,
+    h.age::bigint AS age,
+    h.held::interval AS held
+FROM (
+    SELECT
+        'transaction' AS kind,
+        a.pid,
+        greatest(age(a.backend_xmin), age(a.backend_xid)) AS age,
+        coalesce(clock_timestamp() - a.xact_start, '0') AS held
+    FROM pg_catalog.pg_stat_activity a
+    WHERE (a.datname = current_database() OR a.datname IS NULL)
+        AND coalesce(a.backend_xmin, a.backend_xid) IS NOT NULL
+        AND a.pid <> pg_backend_pid()
+        AND coalesce(a.backend_type, '') <> 'autovacuum worker'
+    UNION ALL
+    SELECT 'prepared_transaction', 0, age(p.transaction), clock_timestamp() - p.prepared
+    FROM pg_catalog.pg_prepared_xacts p
+    WHERE p.database = current_database()
+    UNION ALL
+    SELECT 'replication_slot', coalesce(r.active_pid, 0), age(r.xmin), '0'::interval
+    FROM pg_catalog.pg_replication_slots r
+    WHERE r.xmin IS NOT NULL
+) AS h (kind, pid, age, held)
+ORDER BY h.age DESC, h.held DESC, h.pid
+LIMIT 100;
+
+-- name: DoctorHiddenSessions :one
+-- DoctorHiddenSessions counts the sessions of this database whose transactions this role may not see.
+SELECT count(*) AS hidden
+FROM pg_catalog.pg_stat_activity a
+WHERE a.datname = current_database() AND a.query = '<insufficient privilege>';
