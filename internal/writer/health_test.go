@@ -1,0 +1,365 @@
+package writer
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/fourblocks2020/fencerow"
+)
+
+// tick is one poll of a daemon, a second after the last.
+func (h *harness) tick() PollResult {
+	h.t.Helper()
+	res := h.runOnce()
+	pass(time.Second)
+	return res
+}
+
+func TestTargetHold(t *testing.T) {
+	for name, failure := range map[string]fencerow.Answer{
+		"Refused":            refused,
+		"Unavailable":        unavailable,
+		"CredentialsRefused": retryable(fencerow.ReasonCredentialsRefused, fencerow.Answered, fencerow.ScopeTarget),
+		"WrongAddress":       retryable(fencerow.ReasonEndpointRefused, fencerow.Answered, fencerow.ScopeTarget),
+		"Throttled":          retryable(fencerow.ReasonThrottled, fencerow.Answered, fencerow.ScopeTarget),
+	} {
+		bubble(t, "OutageCostsOneRequestAPollAndNoAttempt/"+name, func(t *testing.T) {
+			h := newHarness(t, func(c *Config) { c.MaxAttempts = 3 })
+			h.ledger.always(failure)
+			h.enqueue("e", 50)
+			h.tick()
+			if n := len(h.ledger.take()); n > 4 {
+				t.Errorf("the poll that found out sent %d requests with 4 at once", n)
+			}
+			for range 2 * 3600 {
+				res := h.tick()
+				equal(t, "more", res.More, false)
+				if n := len(h.ledger.take()); n > 1 {
+					t.Fatalf("a poll of the hold sent %d requests", n)
+				}
+			}
+			equal(t, "pending", h.counts()[fencerow.StatusPending], 50)
+			for i := range 50 {
+				equal(t, "attempts", h.attempts(fencerow.CorrelationID(fmt.Sprintf("e-%d", i+1))), 0)
+			}
+			h.ledger.always(delivered())
+			for range 5 {
+				h.tick()
+			}
+			equal(t, "completed soon after it is back", h.counts()[fencerow.StatusCompleted], 50)
+			held, resumed := h.records("target held"), h.records("target resumed")
+			if len(held) != 1 || len(resumed) != 1 || held[0]["reason"] != string(failure.Reason) {
+				t.Errorf("held: %v, resumed: %v", held, resumed)
+			}
+		})
+	}
+
+	bubble(t, "RestOfTheBatchIsReleasedAtNoCost", func(t *testing.T) {
+		h := newHarness(t, func(c *Config) { c.Concurrency = 1 })
+		h.ledger.always(refused)
+		h.enqueue("e", 10)
+		h.runOnce()
+		equal(t, "sent", len(h.ledger.take()), 1)
+		equal(t, "leased", h.leased(), 0)
+		equal(t, "attempts", h.attempts("e-7"), 0)
+		equal(t, "uncertain", h.show("e-7").Pending.Uncertain, false)
+	})
+
+	bubble(t, "AnotherClaimInFlightIsReleasedToo", func(t *testing.T) {
+		h := newHarness(t, func(c *Config) { c.Concurrency = 1; c.BatchLimit = 5 })
+		h.ledger.set(after(time.Second, unavailable))
+		h.enqueue("e", 10)
+		for range 2 {
+			_, err := h.w.Poll(t.Context())
+			check(t, err)
+		}
+		pass(2 * time.Second)
+		equal(t, "sent", len(h.ledger.take()), 1)
+		equal(t, "leased", h.leased(), 0)
+	})
+
+	bubble(t, "AnswersToEarlierDeliveriesDoNotEndTheHold", func(t *testing.T) {
+		h := newHarness(t, nil)
+		h.ledger.set(func(ctx context.Context, d fencerow.Delivery) fencerow.Answer {
+			if d.Entry.CorrelationID == "e-1" {
+				return refused
+			}
+			return after(time.Second, delivered())(ctx, d)
+		})
+		h.enqueue("e", 4)
+		h.runOnce()
+		equal(t, "resumed", len(h.records("target resumed")), 0)
+		h.ledger.always(delivered())
+		pass(time.Second)
+		h.runOnce()
+		equal(t, "resumed by the probe", len(h.records("target resumed")), 1)
+	})
+
+	bubble(t, "RetryAfterHoldsProbesUntilItHasPassed", func(t *testing.T) {
+		h := newHarness(t, nil)
+		throttled := retryable(fencerow.ReasonThrottled, fencerow.Answered, fencerow.ScopeTarget)
+		throttled.RetryAfter = time.Minute
+		h.ledger.always(throttled)
+		h.enqueue("e", 10)
+		h.tick()
+		h.ledger.take()
+		for range 59 {
+			equal(t, "skipped", h.tick().Skipped, SkippedTargetHeld)
+		}
+		equal(t, "sent meanwhile", len(h.ledger.take()), 0)
+		h.ledger.always(delivered())
+		equal(t, "claimed by the probe", h.tick().Claimed, 1)
+		h.tick()
+		equal(t, "completed", h.counts()[fencerow.StatusCompleted], 10)
+		equal(t, "empty polls", h.obs.Metrics().Claims.EmptyPolls, 0)
+	})
+
+	bubble(t, "RetryAfterOfTenYearsHoldsForAnHour", func(t *testing.T) {
+		h := newHarness(t, nil)
+		throttled := retryable(fencerow.ReasonThrottled, fencerow.Answered, fencerow.ScopeTarget)
+		throttled.RetryAfter = 10 * 365 * 24 * time.Hour
+		h.ledger.always(throttled)
+		h.enqueue("e", 3)
+		h.tick()
+		h.ledger.always(delivered())
+		pass(time.Hour)
+		equal(t, "claimed", h.tick().Claimed, 1)
+	})
+
+	for name, failure := range map[string]fencerow.Answer{
+		"NotFound": retryable(fencerow.ReasonEndpointRefused, fencerow.Answered, fencerow.ScopeTarget),
+		"503":      unavailable,
+	} {
+		bubble(t, "EntryThatAloneBlamesTheTargetHoldsNobodyUp/"+name, func(t *testing.T) {
+			h := newHarness(t, func(c *Config) { c.MaxAttempts = 5 })
+			h.ledger.only("poison-1", failure)
+			h.enqueue("poison", 1)
+			polls := 0
+			for h.show("poison-1").Status == fencerow.StatusPending && polls < 3600 {
+				h.enqueue(fmt.Sprint("e", polls), 2)
+				h.tick()
+				polls++
+			}
+			equal(t, "status", h.show("poison-1").Status, fencerow.StatusDeadLettered)
+			h.tick()
+			h.tick()
+			equal(t, "others completed", h.counts()[fencerow.StatusCompleted], int64(2*polls))
+			if n := len(h.records("target held")); n > drawsToBlame-1 {
+				t.Errorf("the target was held %d times for one entry", n)
+			}
+		})
+	}
+
+	bubble(t, "EntryKnownForItIsNotChargedInARealOutage", func(t *testing.T) {
+		h := newHarness(t, func(c *Config) { c.MaxAttempts = 20 })
+		h.ledger.only("poison-1", unavailable)
+		h.enqueue("poison", 1)
+		for i := range 20 {
+			h.enqueue(fmt.Sprint("e", i), 1)
+			h.tick()
+		}
+		h.ledger.always(unavailable)
+		h.enqueue("late", 3)
+		h.tick()
+		before := h.attempts("poison-1")
+		if before == 0 {
+			t.Fatal("the poison was never charged")
+		}
+		for range 3600 {
+			h.tick()
+		}
+		if n := h.attempts("poison-1"); n > before+1 {
+			t.Errorf("the outage charged it %d times", n-before)
+		}
+	})
+}
+
+func TestStreak(t *testing.T) {
+	for name, answer := range map[string]func(context.Context, fencerow.Delivery) fencerow.Answer{
+		"500":  after(0, serverError),
+		"Cut":  after(0, cut),
+		"Hang": hang,
+	} {
+		bubble(t, "OutageThatLooksLikeTheEntriesFaultDeadLettersNothing/"+name, func(t *testing.T) {
+			h := newHarness(t, func(c *Config) { c.MaxAttempts = 3 })
+			h.ledger.set(answer)
+			h.enqueue("e", 30)
+			for range 600 {
+				h.tick()
+			}
+			h.ledger.take()
+			h.tick()
+			if n := len(h.ledger.take()); n > 1 {
+				t.Errorf("a poll sent %d requests although the target is known to be down", n)
+			}
+			equal(t, "pending", h.counts()[fencerow.StatusPending], 30)
+			for i := range 30 {
+				equal(t, "attempts", h.attempts(fencerow.CorrelationID(fmt.Sprintf("e-%d", i+1))), 0)
+			}
+			equal(t, "held", len(h.records("target held")), 1)
+			h.ledger.always(delivered())
+			for range 5 {
+				h.tick()
+			}
+			equal(t, "completed", h.counts()[fencerow.StatusCompleted], 30)
+		})
+	}
+
+	bubble(t, "FiveDifferentEntriesBlameTheTarget", func(t *testing.T) {
+		h := newHarness(t, func(c *Config) { c.Concurrency = 1 })
+		h.ledger.always(serverError)
+		h.enqueue("e", 10)
+		h.runOnce()
+		equal(t, "sent", len(h.ledger.take()), 5)
+		for i := range 5 {
+			equal(t, "attempts", h.attempts(fencerow.CorrelationID(fmt.Sprintf("e-%d", i+1))), 0)
+		}
+		equal(t, "uncertain", h.show("e-1").Pending.Uncertain, true)
+		equal(t, "never sent", h.show("e-9").Pending.Uncertain, false)
+	})
+
+	bubble(t, "FourAreTheEntriesOwnFault", func(t *testing.T) {
+		h := newHarness(t, func(c *Config) { c.Concurrency = 1 })
+		h.ledger.always(serverError)
+		h.enqueue("e", 4)
+		h.runOnce()
+		for i := range 4 {
+			equal(t, "attempts", h.attempts(fencerow.CorrelationID(fmt.Sprintf("e-%d", i+1))), 1)
+		}
+		equal(t, "held", len(h.records("target held")), 0)
+	})
+
+	bubble(t, "AnswerBetweenBreaksTheStreak", func(t *testing.T) {
+		h := newHarness(t, func(c *Config) { c.Concurrency = 1 })
+		h.ledger.set(func(_ context.Context, d fencerow.Delivery) fencerow.Answer {
+			if d.Entry.CorrelationID == "e-5" {
+				return notReady // an answer, although not a success
+			}
+			return serverError
+		})
+		h.enqueue("e", 9)
+		h.runOnce()
+		equal(t, "sent", len(h.ledger.take()), 9)
+		equal(t, "attempts", h.attempts("e-1"), 1)
+		equal(t, "attempts", h.attempts("e-9"), 1)
+		equal(t, "held", len(h.records("target held")), 0)
+	})
+
+	bubble(t, "SameEntryAgainAndAgainIsNoStreak", func(t *testing.T) {
+		h := newHarness(t, func(c *Config) { c.MaxAttempts = 8 })
+		h.ledger.always(serverError)
+		h.enqueue("e", 1)
+		for range 8 {
+			h.runOnce()
+			pass(time.Hour)
+		}
+		equal(t, "status", h.show("e-1").Status, fencerow.StatusDeadLettered)
+		equal(t, "held", len(h.records("target held")), 0)
+	})
+
+	bubble(t, "UndecidedResultsWaitForTheEndOfTheirClaim", func(t *testing.T) {
+		h := newHarness(t, func(c *Config) { c.Concurrency = 1 })
+		h.ledger.set(func(ctx context.Context, d fencerow.Delivery) fencerow.Answer {
+			if d.Entry.CorrelationID == "e-1" {
+				return serverError
+			}
+			return after(8*time.Second, serverError)(ctx, d)
+		})
+		h.enqueue("e", 2)
+		_, err := h.w.Poll(t.Context())
+		check(t, err)
+		pass(7 * time.Second)
+		equal(t, "attempts before", h.attempts("e-1"), 0)
+		pass(2 * time.Second)
+		equal(t, "attempts after", h.attempts("e-1"), 1)
+	})
+
+	bubble(t, "ChargesOfEarlierPollsAreGivenBack", func(t *testing.T) {
+		h := newHarness(t, func(c *Config) { c.BatchLimit = 2; c.Concurrency = 1 })
+		h.ledger.always(serverError)
+		h.enqueue("e", 8)
+		h.runOnce()
+		h.runOnce()
+		equal(t, "charged", h.attempts("e-1")+h.attempts("e-2")+h.attempts("e-3")+h.attempts("e-4"), 4)
+		h.runOnce() // the fifth
+		equal(t, "held", len(h.records("target held")), 1)
+		retries := h.obs.Metrics().Outcomes.RetryableFailure
+		h.runOnce() // a probe; the charges are given back before it
+		for i := range 8 {
+			equal(t, "attempts", h.attempts(fencerow.CorrelationID(fmt.Sprintf("e-%d", i+1))), 0)
+		}
+		equal(t, "retries counted by giving back", h.obs.Metrics().Outcomes.RetryableFailure-retries, 1)
+	})
+
+	bubble(t, "ChargeIsGivenBackOnceAnotherWorkerLetsGoOfTheRow", func(t *testing.T) {
+		h := newHarness(t, func(c *Config) { c.BatchLimit = 2; c.Concurrency = 1 })
+		h.ledger.always(serverError)
+		h.enqueue("e", 8)
+		h.runOnce()
+		h.runOnce()
+		other, err := h.store.ClaimOne(t.Context(), fencerow.ClaimOneParams{
+			Instance: self, Worker: "other", Token: fencerow.NewClaimToken(), CorrelationID: "e-1",
+			Lease: time.Minute, ForceDue: true,
+		})
+		check(t, err)
+		h.runOnce()
+		h.runOnce()
+		equal(t, "still charged", h.attempts("e-2"), 0)
+		_, err = h.store.Release(t.Context(), fencerow.ReleaseParams{Instance: self, Token: other.Token, All: true})
+		check(t, err)
+		equal(t, "charged", h.attempts("e-1"), 1)
+		h.runOnce()
+		equal(t, "given back", h.attempts("e-1"), 0)
+	})
+
+	bubble(t, "TwoPoisonsThatBlameNobodyElseAreDeadLettered", func(t *testing.T) {
+		h := newHarness(t, func(c *Config) { c.MaxAttempts = 5 })
+		h.ledger.set(func(ctx context.Context, d fencerow.Delivery) fencerow.Answer {
+			switch d.Entry.CorrelationID {
+			case "poison-1":
+				return serverError
+			case "poison-2":
+				return hang(ctx, d)
+			}
+			return delivered()
+		})
+		h.enqueue("poison", 2)
+		for i := range 600 {
+			h.enqueue(fmt.Sprint("e", i), 3)
+			h.tick()
+		}
+		equal(t, "dead-lettered", h.counts()[fencerow.StatusDeadLettered], 2)
+		equal(t, "completed", h.counts()[fencerow.StatusCompleted], 1800)
+	})
+
+	bubble(t, "ManyPoisonsInARowAreFoundOut", func(t *testing.T) {
+		h := newHarness(t, func(c *Config) { c.MaxAttempts = 5; c.Concurrency = 1 })
+		h.ledger.set(func(_ context.Context, d fencerow.Delivery) fencerow.Answer {
+			if d.Entry.CorrelationID[0] == 'p' {
+				return serverError
+			}
+			return delivered()
+		})
+		h.enqueue("poison", 6)
+		for i := range 1200 {
+			h.enqueue(fmt.Sprint("e", i), 1)
+			h.tick()
+		}
+		equal(t, "dead-lettered", h.counts()[fencerow.StatusDeadLettered], 6)
+		equal(t, "completed", h.counts()[fencerow.StatusCompleted], 1200)
+	})
+}
+
+func TestDrawsForgetTheOldest(t *testing.T) {
+	var d draws
+	for id := range fencerow.OutboxID(10 * maxDraws) {
+		d.draw(id, uint64(id))
+	}
+	if n := len(d.young) + len(d.old); n > maxDraws {
+		t.Errorf("%d entries are remembered", n)
+	}
+	equal(t, "draws of the last", d.find(10*maxDraws-1).times, 1)
+	equal(t, "draws of the first", d.find(0).times, 0)
+}
