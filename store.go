@@ -45,8 +45,8 @@ type Claimer interface {
 
 	// ClaimBatch claims up to Limit due rows: pending, next_retry_at <= now, held by no claim, ordered by (next_retry_at, outbox id).
 	// Expired claims (lease end <= now) of the instance are ended in the same step, at most [MaxExpiredPerClaim] of them, oldest first:
-	// each of their rows has one attempt more, one expiry more, is marked uncertain, and is a candidate at once. A row whose last two
-	// attempts ended by expiry is claimed alone. Returns a claim without entries if nothing was due; ErrInstanceHeld on hold.
+	// each of their rows has one attempt more, one expiry more, is marked uncertain, and is a candidate at once (one that ForceDue had
+	// claimed before its time waits for it again). A row whose last two attempts ended by expiry is claimed alone. Returns a claim without entries if nothing was due; ErrInstanceHeld on hold.
 	//
 	// If the answer is lost the caller gives the claim back with Release(All) under the same token.
 	ClaimBatch(ctx context.Context, p ClaimBatchParams) (*Claim, error)

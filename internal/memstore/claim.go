@@ -79,7 +79,7 @@ func (s *Store) ClaimOne(ctx context.Context, p fencerow.ClaimOneParams) (*fence
 	}
 	var freed []*row
 	if r.claim != nil {
-		freed = in.expire(r.claim, now)
+		freed = in.expire(r.claim)
 	}
 	c := &claim{token: p.Token, worker: p.Worker, claimedAt: now, leaseExpiresAt: now.Add(micros(p.Lease))}
 	claimed := s.hold(in, c, []*row{r}, freed)
@@ -87,7 +87,7 @@ func (s *Store) ClaimOne(ctx context.Context, p fencerow.ClaimOneParams) (*fence
 	return claimed, nil
 }
 
-// refusal says why r, nil if the instance has no such entry, cannot be claimed now; empty if it can.
+// refusal says why r, nil if the instance has no such entry, cannot be claimed now, the most lasting reason first; empty if it can.
 func (s *Store) refusal(in *instance, r *row, p *fencerow.ClaimOneParams, now time.Time) fencerow.RefusedWhy {
 	switch {
 	case r == nil && s.data.foreign(in, p.CorrelationID):
@@ -98,10 +98,10 @@ func (s *Store) refusal(in *instance, r *row, p *fencerow.ClaimOneParams, now ti
 		return fencerow.RefusedFinished
 	case in.heldAt != nil:
 		return fencerow.RefusedHeld
+	case !r.pending.dueBy(now) && !p.ForceDue:
+		return fencerow.RefusedNotDue
 	case r.claim.activeAt(now):
 		return fencerow.RefusedLeased
-	case r.claim == nil && !r.pending.dueBy(now) && !p.ForceDue:
-		return fencerow.RefusedNotDue
 	}
 	return ""
 }
@@ -117,14 +117,13 @@ func (in *instance) endExpired(now time.Time) []*row {
 	slices.SortFunc(expired, byLeaseEnd)
 	var freed []*row
 	for _, c := range expired[:min(len(expired), fencerow.MaxExpiredPerClaim)] {
-		freed = append(freed, in.expire(c, now)...)
+		freed = append(freed, in.expire(c)...)
 	}
 	return freed
 }
 
-// expire ends an expired claim and returns its rows. Each attempt counts: its worker may have sent before it died. A row claimed before
-// its time by force is due now, like the others.
-func (in *instance) expire(c *claim, now time.Time) []*row {
+// expire ends an expired claim and returns its rows. Each attempt counts: its worker may have sent before it died.
+func (in *instance) expire(c *claim) []*row {
 	var freed []*row
 	for _, r := range c.rows {
 		in.letGo(c, r)
@@ -134,9 +133,6 @@ func (in *instance) expire(c *claim, now time.Time) []*row {
 		p.uncertain = true
 		p.outcome = fencerow.OutcomeRetryableFailure
 		p.reason = fencerow.ReasonLeaseExpired
-		if !p.dueBy(now) {
-			p.dueAt = now
-		}
 		freed = append(freed, r)
 	}
 	return freed

@@ -116,11 +116,14 @@ func (in *instance) letGo(c *claim, r *row) {
 	}
 }
 
-// finish ends the row's life.
+// finish ends the row's life. Its slot is known from now on, also when the entry is pruned.
 func (in *instance) finish(r *row, life fencerow.FinishedLife) {
 	r.lives = append(r.lives, life)
 	r.pending = nil
 	delete(in.pending, r.entry.OutboxID)
+	if r.entry.SlotID != "" {
+		in.slot(r.entry.SlotID)
+	}
 }
 
 // activeAt reports whether the claim's lease still runs: one that ends exactly now is over. No claim has no lease.

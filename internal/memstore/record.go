@@ -107,10 +107,9 @@ type success struct {
 
 // writeBack writes snapshots and then resolves skips, both for rows whose success was applied only.
 func (in *instance) writeBack(recorded []success, now time.Time) {
-	for _, done := range recorded {
-		if !done.accepted {
-			continue
-		}
+	accepted := slices.DeleteFunc(slices.Clone(recorded), func(done success) bool { return !done.accepted })
+	slices.SortFunc(accepted, newestFirst)
+	for _, done := range accepted {
 		s := in.slot(done.row.entry.SlotID)
 		if s.snapshot == nil || done.snapshot.Version > s.snapshot.Version {
 			copied := *done.snapshot
@@ -126,6 +125,11 @@ func (in *instance) writeBack(recorded []success, now time.Time) {
 			in.resolveSlot(done.row.entry.SlotID, now)
 		}
 	}
+}
+
+// newestFirst orders by version of the snapshots; of equal versions that of the higher outbox id counts.
+func newestFirst(a, b success) int {
+	return cmp.Or(cmp.Compare(b.snapshot.Version, a.snapshot.Version), cmp.Compare(b.row.entry.OutboxID, a.row.entry.OutboxID))
 }
 
 // resolveSlot resolves the open skips of the slot's entries that are in the ledger.

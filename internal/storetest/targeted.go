@@ -12,7 +12,7 @@ func targetedCases() []testCase {
 		{"TargetedClaimIsRefusedWithItsReason", targetedClaimIsRefused},
 		{"ForceTakesAWaitingRow", forceTakesAWaitingRow},
 		{"ReleasedForcedRowWaitsAgain", releasedForcedRowWaitsAgain},
-		{"ExpiredForcedRowIsDueAtOnce", expiredForcedRowIsDueAtOnce},
+		{"ExpiredForcedRowWaitsAgain", expiredForcedRowWaitsAgain},
 		{"TargetedReclaimFreesTheWholeClaim", targetedReclaimFreesTheWholeClaim},
 		{"TargetedRefusalEndsNoClaim", targetedRefusalEndsNoClaim},
 	}
@@ -22,7 +22,7 @@ func targetedClaimTakesItsEntryOnly(s *scene) {
 	refs := s.fill(3)
 	c := must(s.tryOne(refs[1].corr, false))(s)
 	s.sameRows(c, refs[1])
-	if c.Epoch <= 0 || c.Instance != s.key || c.More || c.LeaseExpiresAt.Sub(c.ClaimedAt) != lease || c.Entries[0].Attempt != 1 {
+	if c.Epoch <= 0 || c.Instance != s.key || c.LeaseExpiresAt.Sub(c.ClaimedAt) != lease || c.Entries[0].Attempt != 1 {
 		s.Errorf("claim %+v does not name what it is", *c)
 	}
 	s.claimAll(refs[0], refs[2])
@@ -78,18 +78,31 @@ func releasedForcedRowWaitsAgain(s *scene) {
 	s.claimAll()
 }
 
-func expiredForcedRowIsDueAtOnce(s *scene) {
-	refs := s.fill(2)
-	for _, r := range refs {
-		s.apply(s.one(r), retry(r, 20*time.Hour))
-		s.one(r)
-	}
+func expiredForcedRowWaitsAgain(s *scene) {
+	r := s.fill(1)[0]
+	s.apply(s.one(r), retry(r, 20*time.Hour))
+	first := s.one(r)
+	s.refused(r.corr, false, fencerow.RefusedNotDue)
 	s.world.Advance(lease + tolerance)
-	c := must(s.tryOne(refs[0].corr, false))(s)
-	if e := s.claimed(c, refs[0]); !e.Reclaimed || e.DueAt.After(c.ClaimedAt) {
-		s.Errorf("claimed %+v, want a row reclaimed and due", *e)
+	before := s.picture(r)
+	s.refused(r.corr, false, fencerow.RefusedNotDue)
+	s.unchanged(before, s.picture(r))
+	// Forced again, it is reclaimed like any other row.
+	second := s.one(r)
+	if e := second.Entries[0]; !e.Reclaimed || e.Attempt != 3 || e.ExpiryCount != 1 || !e.Uncertain {
+		s.Errorf("claimed %+v, want a reclaimed row", e)
 	}
-	s.claimAll(refs[1])
+	rises(s, first.Epoch, second.Epoch)
+	// A batch claim ends the expired claim, too, but the row's time has still not come.
+	s.world.Advance(lease + tolerance)
+	s.claimAll()
+	if p := s.pending(r); len(s.claims()) != 0 || p.Attempts != 3 || p.ExpiryCount != 2 || p.Due {
+		s.Errorf("pending %+v, want the claim ended and the row waiting", *p)
+	}
+	s.world.Advance(20 * time.Hour)
+	if e := s.claimAll(r).Entries[0]; e.Reclaimed || e.Attempt != 4 {
+		s.Errorf("claimed %+v, want a row that an earlier call had freed", e)
+	}
 }
 
 func targetedReclaimFreesTheWholeClaim(s *scene) {
