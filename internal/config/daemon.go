@@ -4,6 +4,8 @@ import (
 	"math"
 	"net"
 	"time"
+
+	"github.com/fourblocks2020/fencerow/internal/daemon"
 )
 
 const (
@@ -17,7 +19,7 @@ const (
 //nolint:lll // a struct tag cannot be wrapped
 type Daemon struct {
 	IntervalSec  float64 `name:"ledger-interval-sec" env:"FENCEROW_LEDGER_INTERVAL_SEC" default:"1.0" group:"Daemon" help:"Seconds from one poll to the next, 0.01 to 3600. The cadence is fixed: an idle daemon polls as often."`
-	OpsListen    string  `name:"ops-listen" env:"FENCEROW_OPS_LISTEN" default:"127.0.0.1:0" placeholder:"HOST:PORT" group:"Daemon" help:"Where /healthz, /readyz and /v1/ are served. Port 0 takes a free one; the log says which. Other than on loopback it needs --ops-token-file. off serves nothing."`
+	OpsListen    string  `name:"ops-listen" env:"FENCEROW_OPS_LISTEN" default:"127.0.0.1:0" placeholder:"HOST:PORT" group:"Daemon" help:"Where /healthz, /readyz and /v1/ are served. The default is a free port of 127.0.0.1; port 0 is any free one, and the log says which. Other than on loopback it needs --ops-token-file. off serves nothing."`
 	OpsTokenFile string  `name:"ops-token-file" env:"FENCEROW_OPS_TOKEN_FILE" placeholder:"FILE" group:"Daemon" help:"File that holds the bearer token that the ops listener requires. It is read again for each request."`
 }
 
@@ -41,7 +43,7 @@ func (d *Daemon) Validate() error {
 	if _, err := net.LookupPort("tcp", port); err != nil {
 		return inputError("ops_listen", "has a port that is not a number from 0 to 65535")
 	}
-	if d.OpsTokenFile == "" && !IsLoopback(host) {
+	if d.OpsTokenFile == "" && !daemon.LoopbackHost(host) {
 		return inputError("ops_listen", "is not on loopback; that needs --ops-token-file (FENCEROW_OPS_TOKEN_FILE)")
 	}
 	return nil
@@ -50,11 +52,12 @@ func (d *Daemon) Validate() error {
 // Interval returns the time from one poll to the next.
 func (d *Daemon) Interval() time.Duration { return time.Duration(d.IntervalSec * float64(time.Second)) }
 
-// IsLoopback reports whether a host of an address names this machine only. An empty host means every interface.
-func IsLoopback(host string) bool {
-	if host == "localhost" {
-		return true
+// Config fills in what these settings say of a daemon.
+func (d *Daemon) Config(cfg daemon.Config) daemon.Config {
+	cfg.Interval = d.Interval()
+	cfg.OpsListen, cfg.OpsTokenFile = d.OpsListen, d.OpsTokenFile
+	if d.OpsListen == OpsOff {
+		cfg.OpsListen = ""
 	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
+	return cfg
 }

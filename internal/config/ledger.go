@@ -22,7 +22,7 @@ type Ledger struct {
 	RequireEcho         bool          `name:"ledger-require-echo" env:"FENCEROW_LEDGER_REQUIRE_ECHO" group:"Ledger" help:"Accept a success only if its body repeats the correlation id and the content digest."`
 	QuoteKey            bool          `name:"ledger-quote-key" env:"FENCEROW_LEDGER_QUOTE_KEY" group:"Ledger" help:"Send the idempotency key in quotes, as an RFC 8941 string."`
 	AcceptedIsDuplicate bool          `name:"ledger-accepted-is-duplicate" env:"FENCEROW_LEDGER_ACCEPTED_IS_DUPLICATE" group:"Ledger" help:"Read status 202 as booked before."`
-	RetryableStatus     []int         `name:"ledger-retryable-status" env:"FENCEROW_LEDGER_RETRYABLE_STATUS" placeholder:"STATUS,..." group:"Ledger" help:"Statuses from 400 to 499 to retry although they would be permanent."`
+	RetryableStatus     []int         `name:"ledger-retryable-status" env:"FENCEROW_LEDGER_RETRYABLE_STATUS" placeholder:"STATUS" group:"Ledger" help:"Statuses from 400 to 499 to retry although they would be permanent."`
 	AllowInsecure       bool          `name:"ledger-allow-insecure" env:"FENCEROW_LEDGER_ALLOW_INSECURE" group:"Ledger" help:"Allow plain http to a ledger on another machine."`
 	DialTimeout         time.Duration `name:"ledger-dial-timeout" env:"FENCEROW_LEDGER_DIAL_TIMEOUT" default:"5s" group:"Ledger" help:"Bound of connecting, and separately of the TLS handshake."`
 }

@@ -26,9 +26,14 @@ func (o *Observer) loopFailure(excType string) {
 		slog.String(keyReason, reasonRunOnceFailed), slog.String(keyExcType, safe(excType)))
 }
 
-// Started logs that a daemon takes up its work.
-func (o *Observer) Started(worker fencerow.WorkerID) {
-	o.write(slog.LevelInfo, "started", slog.String(keyWorker, safe(worker)))
+// Started logs that a daemon takes up its work, and the address that its ops listener is bound to; empty if
+// there is none.
+func (o *Observer) Started(worker fencerow.WorkerID, opsListen string) {
+	attrs := []slog.Attr{slog.String(keyWorker, safe(worker))}
+	if opsListen != "" {
+		attrs = append(attrs, slog.String(keyOpsListen, safe(opsListen)))
+	}
+	o.write(slog.LevelInfo, "started", attrs...)
 }
 
 // Stopping logs that a daemon claims no more and lets its deliveries end.
@@ -46,7 +51,7 @@ type Notice string
 
 // The notices.
 const (
-	// NoticeTokenFileReadable: others than its owner can read the ledger's token file.
+	// NoticeTokenFileReadable: others than its owner and group can read or change a token file.
 	NoticeTokenFileReadable Notice = "token_file_readable_by_others"
 	// NoticeNotReady: the database or its schema was not ready at start.
 	NoticeNotReady Notice = "store_not_ready"

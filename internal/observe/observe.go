@@ -7,8 +7,8 @@ import (
 	"github.com/fourblocks2020/fencerow"
 )
 
-// Observer writes the log, counts and raises alerts for one instance. The writers of a process that serve the same instance share
-// one, so that its counters are their sums. All methods are safe for concurrent use.
+// Observer writes the log, counts and raises alerts for one instance. The writers of a process that serve the
+// same instance share one, so that its counters are their sums. All methods are safe for concurrent use.
 type Observer struct {
 	instance fencerow.InstanceKey
 	log      *slog.Logger
@@ -16,8 +16,8 @@ type Observer struct {
 	counters counters
 }
 
-// New returns an observer for the instance that writes to handler. alerter may be nil: the log alone has the alerts then. A malformed
-// key or a missing handler is an [*fencerow.InputError].
+// New returns an observer for the instance that writes to handler. alerter may be nil: the log alone has the
+// alerts then. A malformed key or a missing handler is an [*fencerow.InputError].
 func New(handler slog.Handler, instance fencerow.InstanceKey, alerter Alerter) (*Observer, error) {
 	if err := instance.Validate(); err != nil {
 		return nil, err
@@ -50,6 +50,7 @@ const (
 	keyDropped        = "dropped_outcome"
 	keyExcType        = "exc_type"
 	keyWorker         = "worker"
+	keyOpsListen      = "ops_listen"
 )
 
 // always is passed to the logger: an observer writes no matter whether the work it describes was cancelled.

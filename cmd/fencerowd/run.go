@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/fourblocks2020/fencerow"
+	"github.com/fourblocks2020/fencerow/internal/config"
+	"github.com/fourblocks2020/fencerow/internal/daemon"
+	"github.com/fourblocks2020/fencerow/internal/observe"
+	"github.com/fourblocks2020/fencerow/internal/writer"
+)
+
+const description = `Deliver an instance's ledger entries from its outbox to the ledger.
+
+Every setting can be given as a flag or as the variable shown beside it. The connection string of the database is a secret and is given
+in FENCEROW_DSN, or in a file.
+
+Exit status: 0 stopped, 1 failure, 80 usage.`
+
+type commandLine struct {
+	Instance config.Instance `embed:""`
+	Database config.Database `embed:""`
+	Ledger   config.Ledger   `embed:""`
+	Writer   config.Writer   `embed:""`
+	Daemon   config.Daemon   `embed:""`
+	Log      config.Log      `embed:""`
+
+	Version kong.VersionFlag `help:"Show the version."`
+}
+
+// exited carries the status with which kong wants to end the process, after --help and --version.
+type exited int
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (status int) {
+	defer func() {
+		switch v := recover().(type) {
+		case nil:
+		case exited:
+			status = int(v)
+		default:
+			panic(v)
+		}
+	}()
+	var line commandLine
+	parser, err := config.NewParser(&line, "fencerowd", description,
+		kong.Writers(stdout, stderr), kong.Exit(func(status int) { panic(exited(status)) }))
+	if err != nil {
+		panic("fencerowd: the definition of the command line is wrong: " + err.Error())
+	}
+	if _, err = parser.Parse(args); err == nil {
+		err = serve(ctx, &line, stderr)
+	}
+	if err == nil {
+		return config.ExitDone
+	}
+	if text, ok := config.UsageText(err); ok {
+		say(stderr, text)
+		say(stderr, "see fencerowd --help")
+		return config.ExitUsage
+	}
+	say(stderr, describe(err))
+	return config.ExitFailure
+}
+
+// describe says what went wrong in words that are known to be safe.
+func describe(err error) string {
+	if schema, ok := errors.AsType[*daemon.SchemaError](err); ok {
+		return schema.Error()
+	}
+	if own, ok := errors.AsType[*fencerow.Error](err); ok {
+		return own.Error()
+	}
+	return "failed: " + fencerow.InnermostType(err)
+}
+
+// serve builds the parts, before any connection is opened, and runs the daemon.
+func serve(ctx context.Context, line *commandLine, stderr io.Writer) error {
+	instance := line.Instance.Key()
+	observer, err := line.Log.Observer(stderr, instance)
+	if err != nil {
+		return err
+	}
+	ledger, err := line.Ledger.Open(line.Writer.Concurrency)
+	if err != nil {
+		return err
+	}
+	defer ledger.Close()
+	store, err := line.Database.Open("fencerowd")
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	if ledger.TokenFileExposed() {
+		observer.Notify(observe.NoticeTokenFileReadable)
+	}
+	delivery, err := writer.New(store, ledger, observer, line.Writer.Config(instance, line.Daemon.Interval()))
+	if err != nil {
+		return err
+	}
+	d, err := daemon.New(line.Daemon.Config(daemon.Config{
+		Store: store, Writer: delivery, Observer: observer, Worker: line.Writer.WorkerID(), Grace: line.Writer.Grace,
+	}))
+	if err != nil {
+		return err
+	}
+	return d.Run(ctx)
+}

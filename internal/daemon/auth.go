@@ -1,0 +1,92 @@
+package daemon
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/fourblocks2020/fencerow"
+)
+
+// maxToken bounds a token file, in bytes.
+const maxToken = 16 << 10
+
+// bearer checks the token that requests must carry. The file is read for each of them, so that a new token counts at once; while it
+// cannot be read nobody is let in.
+type bearer struct{ path string }
+
+func newBearer(path string) (*bearer, error) {
+	b := &bearer{path: path}
+	if _, ok := b.read(); !ok {
+		return nil, &fencerow.InputError{Field: "ops_token_file",
+			Problem: "names a file that cannot be read, is empty, or is not one line of printable ASCII"}
+	}
+	return b, nil
+}
+
+// read accepts a regular file: opening a pipe could block for ever.
+func (b *bearer) read() (token string, ok bool) {
+	info, err := os.Stat(b.path)
+	if err != nil || !info.Mode().IsRegular() {
+		return "", false
+	}
+	file, err := os.Open(b.path)
+	if err != nil {
+		return "", false
+	}
+	defer file.Close() //nolint:errcheck // only read
+	content, err := io.ReadAll(io.LimitReader(file, maxToken+1))
+	token = strings.TrimSpace(string(content))
+	printable := !strings.ContainsFunc(token, func(r rune) bool { return r < ' ' || r > '~' })
+	return token, err == nil && len(content) <= maxToken && token != "" && printable
+}
+
+// admits compares hashes, so that neither the time nor the length tells anything of the token.
+func (b *bearer) admits(r *http.Request) bool {
+	token, ok := b.read()
+	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	want, got := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(strings.TrimSpace(given)))
+	return ok && strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(want[:], got[:]) == 1
+}
+
+// admit lets in who may ask. Without a token that is any process of this machine, but no web page: a page that a browser here shows can
+// send requests to loopback, from another origin or under a name of its own that resolves to it.
+func (o *ops) admit(next http.Handler) http.Handler {
+	sameOrigin := http.NewCrossOriginProtection()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case sameOrigin.Check(r) != nil:
+			writeError(w, http.StatusForbidden, codeOriginRefused)
+		case o.tokens == nil && !LoopbackHost(hostOf(r)):
+			writeError(w, http.StatusForbidden, codeHostRefused)
+		case o.tokens != nil && !o.tokens.admits(r):
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			writeError(w, http.StatusUnauthorized, codeTokenRefused)
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+func hostOf(r *http.Request) string {
+	if host, _, err := net.SplitHostPort(r.Host); err == nil {
+		return host
+	}
+	return strings.Trim(r.Host, "[]")
+}
+
+// LoopbackHost reports whether host names this machine only. An empty one means every interface.
+func LoopbackHost(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// fileExposed reports whether users other than the file's owner and group can read or change it.
+func fileExposed(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().Perm()&0o006 != 0
+}

@@ -1,0 +1,116 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/fourblocks2020/fencerow"
+)
+
+// Codes of a [Client]'s errors, beside those that the daemon answers with.
+const (
+	// ErrDaemonUnreachable: nobody answered, or the answer was cut.
+	ErrDaemonUnreachable fencerow.Code = "daemon_unreachable"
+	// ErrDaemonAnswer: what answered is no daemon, or one of another version.
+	ErrDaemonAnswer fencerow.Code = "daemon_answer_unreadable"
+	// ErrDaemonToken: the daemon requires another token, or one at all.
+	ErrDaemonToken fencerow.Code = codeTokenRefused
+	// ErrDaemonOtherInstance: the daemon is one of another instance. It did nothing.
+	ErrDaemonOtherInstance fencerow.Code = codeOtherInstance
+)
+
+// maxAnswer bounds an answer, in bytes.
+const maxAnswer = 1 << 20
+
+// Client asks a running daemon on its ops listener.
+type Client struct {
+	base  *url.URL
+	token string
+	http  *http.Client
+}
+
+// NewClient returns a client for the daemon at an address such as http://127.0.0.1:8311, with a token unless that is empty. A malformed
+// address is an [*fencerow.InputError].
+func NewClient(opsURL, token string) (*Client, error) {
+	u, err := url.Parse(opsURL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil ||
+		u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "" {
+		return nil, &fencerow.InputError{Field: "ops_url", Problem: "is not an address such as http://127.0.0.1:8311"}
+	}
+	transport := &http.Transport{DisableKeepAlives: true} // no proxy: a token goes to the daemon alone
+	return &Client{base: u, token: token, http: &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}, nil
+}
+
+// Process has the daemon of the instance claim, deliver and record one entry. A refusal is a result, not an error.
+func (c *Client) Process(
+	ctx context.Context, instance fencerow.InstanceKey, id fencerow.CorrelationID, forceDue bool,
+) (ProcessResult, error) {
+	var result ProcessResult
+	if err := id.Validate(); err != nil {
+		return result, err
+	}
+	query := url.Values{paramInstance: {string(instance)}, paramForceDue: {strconv.FormatBool(forceDue)}}
+	err := c.ask(ctx, "process by the daemon", http.MethodPost, "/v1/process/"+escapeSegment(string(id)), query, &result)
+	if err == nil && result.CorrelationID != id {
+		err = fencerow.NewError("process by the daemon", ErrDaemonAnswer, nil)
+	}
+	return result, err
+}
+
+// Ready returns the daemon's readiness; that it is not ready is no error.
+func (c *Client) Ready(ctx context.Context) (Readiness, error) {
+	var doc Readiness
+	return doc, c.ask(ctx, "ask for readiness", http.MethodGet, "/readyz", nil, &doc)
+}
+
+// escapeSegment escapes s as one segment of a path. Dots are escaped too: a client or a proxy would take "." and ".." for steps.
+func escapeSegment(s string) string { return strings.ReplaceAll(url.PathEscape(s), ".", "%2E") }
+
+func (c *Client) ask(ctx context.Context, op, method, path string, query url.Values, into any) error {
+	target := strings.TrimSuffix(c.base.String(), "/") + path + "?" + query.Encode()
+	request, err := http.NewRequestWithContext(ctx, method, target, nil)
+	if err != nil {
+		return fencerow.NewError(op, ErrDaemonUnreachable, err)
+	}
+	if c.token != "" {
+		request.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return fencerow.NewError(op, ErrDaemonUnreachable, err)
+	}
+	defer response.Body.Close() //nolint:errcheck // only read
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return fencerow.NewError(op, ErrDaemonUnreachable, err)
+	}
+	var refusal errorDocument
+	switch {
+	case json.Unmarshal(body, &refusal) != nil:
+		return fencerow.NewError(op, ErrDaemonAnswer, nil)
+	case refusal.Error != "":
+		return refusal.asError(op)
+	case json.Unmarshal(body, into) != nil:
+		return fencerow.NewError(op, ErrDaemonAnswer, nil)
+	}
+	return nil
+}
+
+// asError returns what the daemon refused as. A code that does not have the form of one is not shown.
+func (e errorDocument) asError(op string) error {
+	switch {
+	case !fencerow.ReasonCode(e.Error).Valid():
+		return fencerow.NewError(op, ErrDaemonAnswer, nil)
+	case fencerow.Code(e.Error) == fencerow.ErrInvalidInput:
+		return &fencerow.InputError{Field: "correlation_id", Problem: "was refused by the daemon"}
+	}
+	return fencerow.NewError(op, fencerow.Code(e.Error), nil)
+}

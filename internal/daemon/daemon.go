@@ -1,0 +1,162 @@
+package daemon
+
+import (
+	"context"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/fourblocks2020/fencerow"
+	"github.com/fourblocks2020/fencerow/internal/observe"
+	"github.com/fourblocks2020/fencerow/internal/writer"
+)
+
+// Bounds of a [Config].
+const (
+	MinInterval = time.Millisecond
+	MaxInterval = time.Hour
+	MinGrace    = time.Millisecond
+	MaxGrace    = time.Hour
+)
+
+// Store is what a daemon needs of a [fencerow.Store] beside its writer.
+type Store interface {
+	Register(ctx context.Context, instance fencerow.InstanceKey) error
+	Ready(ctx context.Context) (fencerow.SchemaVersion, error)
+	ListPending(ctx context.Context, p fencerow.ListPendingParams) ([]fencerow.PendingEntry, error)
+}
+
+// Writer is what a daemon needs of a [writer.Writer].
+type Writer interface {
+	Poll(ctx context.Context) (writer.PollResult, error)
+	Wake() <-chan struct{}
+	RunTargeted(ctx context.Context, id fencerow.CorrelationID, forceDue bool) (writer.TargetedResult, error)
+	Shutdown(ctx context.Context) error
+}
+
+// Config says what a daemon runs. Store, Writer, Observer, Worker, Interval and Grace are required.
+type Config struct {
+	Store    Store
+	Writer   Writer
+	Observer *observe.Observer // whose instance is the daemon's
+	Worker   fencerow.WorkerID
+	// Interval is the time from one tick to the next.
+	Interval time.Duration
+	// Grace is how long stopping may take. Deliveries have at least half of it; up to [lastWrites] are kept for what must be written
+	// after them.
+	Grace time.Duration
+	// OpsListen is the HOST:PORT of the ops listener; empty means none. Beyond loopback it needs OpsTokenFile.
+	OpsListen string
+	// OpsTokenFile holds the bearer token that the ops listener requires; empty means none. It is read for each request.
+	OpsTokenFile string
+}
+
+// Daemon runs one writer. Its methods are safe for concurrent use, but Run is called once.
+type Daemon struct {
+	cfg    Config
+	obs    *observe.Observer
+	ops    *ops // nil without a listener
+	notify notifier
+	state  state
+}
+
+// New checks the configuration; nothing is opened. The error is an [*fencerow.InputError].
+func New(cfg Config) (*Daemon, error) {
+	missing := ""
+	switch {
+	case cfg.Store == nil:
+		missing = "store"
+	case cfg.Writer == nil:
+		missing = "writer"
+	case cfg.Observer == nil:
+		missing = "observer"
+	}
+	if missing != "" {
+		return nil, &fencerow.InputError{Field: missing, Problem: "is missing"}
+	}
+	if err := cfg.Worker.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Interval < MinInterval || cfg.Interval > MaxInterval {
+		return nil, outOfBounds("ledger_interval_sec", MinInterval, MaxInterval)
+	}
+	if cfg.Grace < MinGrace || cfg.Grace > MaxGrace {
+		return nil, outOfBounds("grace", MinGrace, MaxGrace)
+	}
+	d := &Daemon{cfg: cfg, obs: cfg.Observer, notify: newNotifier(), state: state{interval: cfg.Interval}}
+	if cfg.OpsListen == "" {
+		return d, nil
+	}
+	var err error
+	d.ops, err = newOps(d)
+	return d, err
+}
+
+func outOfBounds(field string, lo, hi time.Duration) error {
+	return &fencerow.InputError{Field: field, Problem: "must be from " +
+		strconv.FormatFloat(lo.Seconds(), 'g', -1, 64) + " to " + strconv.FormatFloat(hi.Seconds(), 'g', -1, 64) + " seconds"}
+}
+
+// Run polls until ctx ends, then stops as the package comment says and returns nil. It returns early, with an error, if the ops
+// listener cannot be had or the schema is not one that this build works with.
+func (d *Daemon) Run(ctx context.Context) error {
+	address := ""
+	var listener net.Listener
+	if d.ops != nil {
+		var err error
+		if listener, err = d.ops.listen(ctx); err != nil {
+			return err
+		}
+		address = listener.Addr().String()
+	}
+	d.obs.Started(d.cfg.Worker, address)
+	if fileExposed(d.cfg.OpsTokenFile) {
+		d.obs.Notify(observe.NoticeTokenFileReadable)
+	}
+
+	loops, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := d.tick(loops); err != nil {
+			end(err)
+		}
+	})
+	running.Go(func() { d.followUp(loops) })
+	running.Go(func() { d.notify.watch(loops, d.state.alive) })
+	var serving sync.WaitGroup
+	if listener != nil {
+		serving.Go(func() { d.ops.serve(listener) })
+	}
+
+	<-loops.Done()
+	d.stop(&running, &serving) //nolint:contextcheck // the context is over, and stopping has a time of its own
+	if ctx.Err() != nil {
+		return nil
+	}
+	return context.Cause(loops)
+}
+
+const (
+	// lastWrites is how much of the grace period is kept for recording and releasing after the deliveries ended.
+	lastWrites = 4 * time.Second
+	// opsGrace is how long requests in flight at the ops listener have to end after everything else did.
+	opsGrace = time.Second
+)
+
+func (d *Daemon) stop(running, serving *sync.WaitGroup) {
+	d.state.stop()
+	d.obs.Stopping(d.cfg.Worker)
+	d.notify.send("STOPPING=1")
+	grace, cancel := context.WithTimeout(context.Background(), d.cfg.Grace-min(lastWrites, d.cfg.Grace/2))
+	defer cancel()
+	// Its error says that deliveries had to be cancelled. Their rows were released, which is logged by nobody: nothing is wrong.
+	_ = d.cfg.Writer.Shutdown(grace)
+	running.Wait()
+	if d.ops != nil {
+		d.ops.shutdown()
+	}
+	serving.Wait()
+	d.obs.Stopped(d.cfg.Worker)
+}

@@ -1,0 +1,158 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/fourblocks2020/fencerow"
+	"github.com/fourblocks2020/fencerow/internal/observe"
+)
+
+// ErrOpsListen: the ops listener's address cannot be had.
+const ErrOpsListen fencerow.Code = "ops_listen_failed"
+
+// Bounds of the ops listener.
+const (
+	opsTimeout     = 10 * time.Second // of reading a request, and of writing its answer
+	opsIdle        = time.Minute
+	maxOpsHeader   = 16 << 10 // bytes
+	maxOpsBody     = 1 << 10  // bytes; no request needs one
+	maxOpsRequests = 16       // processed at once
+)
+
+// ops answers operators and their tools.
+type ops struct {
+	d        *Daemon
+	tokens   *bearer // nil if no token is required
+	server   *http.Server
+	ready    readiness
+	requests chan struct{} // as many as are processed at once
+}
+
+func newOps(d *Daemon) (*ops, error) {
+	host, _, err := net.SplitHostPort(d.cfg.OpsListen)
+	if err != nil {
+		return nil, &fencerow.InputError{Field: "ops_listen", Problem: "is not HOST:PORT, such as 127.0.0.1:8311"}
+	}
+	o := &ops{d: d, requests: make(chan struct{}, maxOpsRequests)}
+	switch {
+	case d.cfg.OpsTokenFile != "":
+		if o.tokens, err = newBearer(d.cfg.OpsTokenFile); err != nil {
+			return nil, err
+		}
+	case !LoopbackHost(host):
+		return nil, errOpsExposed
+	}
+	o.server = &http.Server{
+		Handler:           o.handler(),
+		ReadHeaderTimeout: opsTimeout,
+		ReadTimeout:       opsTimeout,
+		WriteTimeout:      opsTimeout,
+		IdleTimeout:       opsIdle,
+		MaxHeaderBytes:    maxOpsHeader,
+		ErrorLog:          log.New(io.Discard, "", 0), // It would print what clients send.
+	}
+	return o, nil
+}
+
+var errOpsExposed = &fencerow.InputError{Field: "ops_listen", Problem: "is not on loopback; that needs an ops token file"}
+
+// listen binds the address. A name can mean anything, so what was bound is looked at again.
+func (o *ops) listen(ctx context.Context) (net.Listener, error) {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", o.d.cfg.OpsListen)
+	if err != nil {
+		return nil, fencerow.NewError("open the ops listener", ErrOpsListen, err)
+	}
+	if bound, ok := listener.Addr().(*net.TCPAddr); o.tokens == nil && (!ok || !bound.IP.IsLoopback()) {
+		_ = listener.Close() // nothing was served
+		return nil, errOpsExposed
+	}
+	return listener, nil
+}
+
+func (o *ops) serve(listener net.Listener) {
+	if err := o.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		o.d.obs.Notify(observe.NoticeOpsFailed)
+	}
+}
+
+// shutdown lets requests in flight end for a moment, then cuts them.
+func (o *ops) shutdown() {
+	ctx, cancel := context.WithTimeout(context.Background(), opsGrace)
+	defer cancel()
+	if o.server.Shutdown(ctx) != nil {
+		_ = o.server.Close() // whatever it says, they are closed
+	}
+}
+
+// handler is what the listener serves. Liveness needs no token: it says nothing.
+func (o *ops) handler() http.Handler {
+	guarded := http.NewServeMux()
+	guarded.HandleFunc("GET /readyz", o.readyz)
+	guarded.HandleFunc("POST /v1/process/{correlation_id}", o.process)
+
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", o.healthz)
+	mux.Handle("/", o.admit(guarded))
+	return contain(http.MaxBytesHandler(mux, maxOpsBody))
+}
+
+// contain turns a panic into an answer; net/http would print it with its stack.
+func contain(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			if recover() != nil {
+				writeError(w, http.StatusInternalServerError, codeInternal)
+			}
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (o *ops) healthz(w http.ResponseWriter, _ *http.Request) {
+	if !o.d.state.alive() {
+		writeError(w, http.StatusServiceUnavailable, codeStuck)
+		return
+	}
+	writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+}
+
+// Codes of refusals by the ops listener.
+const (
+	codeInternal      = "internal"
+	codeStuck         = "polls_stuck"
+	codeTokenRefused  = "token_refused"
+	codeHostRefused   = "host_refused"
+	codeOriginRefused = "origin_refused"
+	codeTooMany       = "too_many_requests"
+	codeOtherInstance = "other_instance"
+)
+
+// errorDocument is the body of an answer that is no result.
+type errorDocument struct {
+	Error   string `json:"error"`
+	Message string `json:"message,omitempty"`
+}
+
+func writeError(w http.ResponseWriter, status int, code string) {
+	writeJSON(w, status, errorDocument{Error: code})
+}
+
+func writeJSON(w http.ResponseWriter, status int, document any) {
+	body, err := json.Marshal(document)
+	if err != nil {
+		panic("daemon: a document of plain fields does not marshal")
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(body, '\n')) // a client that has gone away is its own business
+}

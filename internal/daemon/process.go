@@ -1,0 +1,80 @@
+package daemon
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/fourblocks2020/fencerow"
+	"github.com/fourblocks2020/fencerow/internal/writer"
+)
+
+// Query parameters of a process request.
+const (
+	paramForceDue = "force_due"
+	paramInstance = "instance_key"
+)
+
+// ProcessResult is the document of a processed entry, of the ops listener and of `fencerow process`. A field that does not apply is
+// empty.
+type ProcessResult struct {
+	CorrelationID fencerow.CorrelationID `json:"correlation_id"`
+	ClaimResult   string                 `json:"claim_result"`
+	Outcome       fencerow.OutcomeKind   `json:"outcome"`
+	Reason        string                 `json:"reason"`
+}
+
+// NewProcessResult makes the document of a writer's result.
+func NewProcessResult(r writer.TargetedResult) ProcessResult {
+	return ProcessResult{
+		CorrelationID: r.CorrelationID, ClaimResult: string(r.ClaimResult), Outcome: r.Outcome, Reason: r.Reason,
+	}
+}
+
+// process claims, delivers and records one entry by the daemon's own writer. Every result of it is status 200.
+func (o *ops) process(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	if key := query.Get(paramInstance); query.Has(paramInstance) && key != string(o.d.obs.Instance()) {
+		writeError(w, http.StatusMisdirectedRequest, codeOtherInstance)
+		return
+	}
+	id, err := fencerow.ParseCorrelationID(r.PathValue("correlation_id"))
+	if err != nil {
+		writeInputError(w, err)
+		return
+	}
+	force := false
+	if text := query.Get(paramForceDue); text != "" {
+		if force, err = strconv.ParseBool(text); err != nil {
+			writeInputError(w, &fencerow.InputError{Field: paramForceDue, Problem: "must be true or false"})
+			return
+		}
+	}
+	select {
+	case o.requests <- struct{}{}:
+		defer func() { <-o.requests }()
+	default:
+		writeError(w, http.StatusTooManyRequests, codeTooMany)
+		return
+	}
+	// A delivery may take longer than any other request. The writer bounds it, by its lease; a deadline of the connection would look to
+	// the server as if the client had gone away.
+	connection := http.NewResponseController(w)
+	_ = connection.SetReadDeadline(time.Time{})
+	_ = connection.SetWriteDeadline(time.Time{})
+
+	result, err := o.d.cfg.Writer.RunTargeted(r.Context(), id, force)
+	switch {
+	case err == nil:
+		writeJSON(w, http.StatusOK, NewProcessResult(result))
+	case errors.Is(err, fencerow.ErrInvalidInput):
+		writeInputError(w, err)
+	default:
+		writeError(w, http.StatusServiceUnavailable, string(codeOf(err)))
+	}
+}
+
+func writeInputError(w http.ResponseWriter, err error) {
+	writeJSON(w, http.StatusBadRequest, errorDocument{Error: string(fencerow.ErrInvalidInput), Message: err.Error()})
+}

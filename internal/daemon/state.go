@@ -1,0 +1,111 @@
+package daemon
+
+import (
+	"sync"
+	"time"
+)
+
+const (
+	// maxFailed is how many polls in a row may fail before the daemon says that it is not ready.
+	maxFailed = 3
+	// pollSlack is how much longer than three intervals the last good poll may lie back before readiness ends.
+	pollSlack = 10 * time.Second
+	// maxPoll bounds a tick from above: several calls of the store, each with timeouts of its own. A loop that gives no sign of life for
+	// so long beyond its interval is stuck.
+	maxPoll = 2 * time.Minute
+)
+
+// state is what the loops tell about themselves.
+type state struct {
+	interval time.Duration
+
+	mu       sync.Mutex
+	prepared bool
+	stopping bool
+	beatAt   time.Time // zero until the first tick
+	goodAt   time.Time // of the last poll that did what it should
+	failed   int       // polls in a row
+	waits    bool      // an error forbids follow-ups until a tick's poll is good
+}
+
+// beat notes that the tick loop is alive.
+func (s *state) beat() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.beatAt = time.Now()
+}
+
+// alive reports whether the tick loop goes round; before its first tick it is given the benefit of the doubt.
+func (s *state) alive() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.beatAt.IsZero() || s.stopping || time.Since(s.beatAt) < s.interval+maxPoll
+}
+
+func (s *state) prepare() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.prepared, s.failed = true, 0
+	s.goodAt = time.Now()
+}
+
+func (s *state) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopping = true
+}
+
+// pollGood notes a poll that did what it should.
+func (s *state) pollGood(ticked bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failed = 0
+	s.goodAt = time.Now()
+	if ticked {
+		s.waits = false
+	}
+}
+
+// pollFailed notes a failed poll and returns how many there were in a row.
+func (s *state) pollFailed() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failed++
+	s.waits = true
+	return s.failed
+}
+
+func (s *state) mayFollowUp() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.prepared && !s.waits
+}
+
+// Why a daemon is not ready, beside the codes of its store.
+const (
+	NotReadyStarting = "starting"
+	NotReadyStopping = "stopping"
+	NotReadyFailing  = "polls_failing"
+	NotReadyStale    = "polls_stale"
+)
+
+// polls returns why the loops make the daemon not ready, or nothing, with how many polls failed in a row and how long the last good one
+// lies back.
+func (s *state) polls() (why string, failed int, since time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.prepared {
+		since = time.Since(s.goodAt)
+	}
+	switch {
+	case s.stopping:
+		why = NotReadyStopping
+	case !s.prepared:
+		why = NotReadyStarting
+	case s.failed >= maxFailed:
+		why = NotReadyFailing
+	case since > 3*s.interval+pollSlack:
+		why = NotReadyStale
+	}
+	return why, s.failed, since
+}
