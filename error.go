@@ -42,6 +42,21 @@ const (
 	// ErrDSNInvalid: the DSN does not parse.
 	ErrDSNInvalid Code = "dsn_invalid"
 
+	// ErrMigrationFailed: a step of the schema's history failed and was undone. Nothing of it stands, or running it again finishes it.
+	ErrMigrationFailed Code = "migration_failed"
+	// ErrMigrationLocked: another process was migrating the same database for longer than the wait. Try again later.
+	ErrMigrationLocked Code = "migration_locked"
+	// ErrMigrationIrreversible: a step of the history on the way down has no way back.
+	ErrMigrationIrreversible Code = "migration_irreversible"
+	// ErrSchemaNewer: the database's schema is newer than this binary knows. Use the newer binary.
+	ErrSchemaNewer Code = "schema_newer"
+	// ErrOwnedEntries: owned entries exist, and going down would lose their owner and their state. Nothing was changed.
+	ErrOwnedEntries Code = "owned_entries_exist"
+	// ErrEncoding: the database is not encoded in UTF8.
+	ErrEncoding Code = "encoding_not_utf8"
+	// ErrHistoryInvalid: the schema's history is not what was released. The error names each problem.
+	ErrHistoryInvalid Code = "history_invalid"
+
 	// ErrInstanceHeld: the instance is on hold; nothing was claimed.
 	ErrInstanceHeld Code = "instance_held"
 	// ErrUnavailable: the entry cannot be claimed now. The error is a [*ClaimRefusedError] that says why.

@@ -63,6 +63,11 @@ ALTER TABLE fencerow.ledger_outbox
         AND traceparent ~ '^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$'
     );
 
+-- Rows from before may have been given their number by hand, above the sequence: enqueue would run into each of them.
+SELECT setval('fencerow.ledger_outbox_outbox_id_seq', o.highest)
+FROM (SELECT max(outbox_id) AS highest FROM fencerow.ledger_outbox WHERE outbox_id < 4611686018427387904) AS o
+JOIN fencerow.ledger_outbox_outbox_id_seq s ON s.last_value <= o.highest;
+
 -- Led by correlation_id: a targeted look-up that ends at a foreign row is one probe too. Partial: rows from before may hold correlation
 -- ids that are repeated, or longer than a btree can index.
 CREATE UNIQUE INDEX ledger_outbox_correlation_key ON fencerow.ledger_outbox (correlation_id, instance_key)

@@ -1,9 +1,11 @@
-// Package schema carries the history of the database's schema inside the binary: tern migrations, and what makes the schema for them.
+// Package schema carries the history of the database's schema inside the binary: tern migrations, and what
+// makes the schema for them.
 package schema
 
 import "embed"
 
-// Files holds the migrations (NNN_verb_noun.sql) and prepare.sql, which runs before them and creates the schema where it may.
+// Files holds the migrations (NNN_verb_noun.sql) and prepare.sql, which runs before them and creates the
+// schema where it may.
 //
 //go:embed *.sql
 var Files embed.FS

@@ -1,0 +1,1 @@
+SELECT to_regclass('fencerow.schema_version') IS NOT NULL

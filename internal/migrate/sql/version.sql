@@ -1,0 +1,2 @@
+SELECT version
+FROM fencerow.schema_version

@@ -1,0 +1,148 @@
+package migrate
+
+import (
+	"os"
+	"reflect"
+	"testing"
+
+	"github.com/fourblocks2020/fencerow/sql"
+	"github.com/fourblocks2020/fencerow/sql/schema"
+)
+
+func TestHistoryLeadsToCommittedDump(t *testing.T) {
+	t.Parallel()
+	r, _ := newRunnerOn(t)
+	mustUp(t, r, Change{0, latest(t)})
+	if *update {
+		write(t, "../../sql/schema.golden.sql", mustDump(t, r))
+		return
+	}
+	mustMatch(t, r, sql.Golden)
+}
+
+func TestHashesAreThoseOfTheFiles(t *testing.T) {
+	t.Parallel()
+	hashes, err := formatHashes(schema.Files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		write(t, "../../sql/schema/history.sha256", hashes)
+		return
+	}
+	if hashes != schema.Hashes {
+		t.Errorf("a migration was edited, or added without its hash\nwant:\n%s\nhave:\n%s", schema.Hashes, hashes)
+	}
+}
+
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestUpOnNewestChangesNothing(t *testing.T) {
+	t.Parallel()
+	r, db := newRunnerOn(t)
+	mustUp(t, r, Change{0, latest(t)})
+	db.Exec(t, `SELECT * FROM fencerow.enqueue('a', 'c-1', 'fill', '{"n": 1}', skip => true)`)
+	mustUp(t, r, Change{latest(t), latest(t)})
+	mustMatch(t, r, sql.Golden)
+	left := one[int](t, db.Connect(t), `
+SELECT count(*)
+FROM fencerow.ledger_outbox
+JOIN fencerow.ledger_pending USING (outbox_id)
+JOIN fencerow.ledger_skip USING (outbox_id)`)
+	if left != 1 {
+		t.Errorf("%d entries left; want the one there was", left)
+	}
+}
+
+func TestEachVersionIsTheSameFromBelowAndFromAbove(t *testing.T) {
+	t.Parallel()
+	r, _ := newRunnerOn(t)
+	var dumps []string
+	for version := range latest(t) + 1 {
+		mustTo(t, r, version)
+		dumps = append(dumps, mustDump(t, r))
+	}
+	for version := latest(t) - 1; version >= 0; version-- {
+		mustTo(t, r, version)
+		mustMatch(t, r, dumps[version])
+		mustUp(t, r, Change{version, latest(t)})
+		mustMatch(t, r, dumps[latest(t)])
+		mustTo(t, r, version)
+	}
+	for version, dump := range dumps[:latest(t)] {
+		if dump == dumps[version+1] {
+			t.Errorf("the dump does not tell version %d from the next one", version)
+		}
+	}
+}
+
+func TestDumpSeesEveryKindOfChange(t *testing.T) {
+	t.Parallel()
+	r, db := newRunnerOn(t)
+	mustUp(t, r, Change{0, latest(t)})
+	for _, change := range []string{
+		"ALTER TABLE fencerow.ledger_slot ADD COLUMN extra text",
+		"ALTER TABLE fencerow.ledger_slot ALTER COLUMN extra SET DEFAULT 'x'",
+		"ALTER TABLE fencerow.ledger_slot ALTER COLUMN extra SET NOT NULL",
+		`ALTER TABLE fencerow.ledger_slot ALTER COLUMN extra TYPE text COLLATE "C"`,
+		"ALTER TABLE fencerow.ledger_slot ALTER COLUMN extra SET STORAGE plain",
+		"ALTER TABLE fencerow.ledger_slot ADD CONSTRAINT extra CHECK (extra <> '') NOT VALID",
+		"ALTER TABLE fencerow.ledger_slot VALIDATE CONSTRAINT extra",
+		"ALTER TABLE fencerow.ledger_slot SET (fillfactor = 30)",
+		"ALTER TABLE fencerow.ledger_slot SET UNLOGGED",
+		"ALTER TABLE fencerow.ledger_slot ENABLE ROW LEVEL SECURITY",
+		"ALTER TABLE fencerow.ledger_outbox DISABLE TRIGGER ledger_outbox_immutable",
+		"DROP TRIGGER ledger_legacy_immutable ON fencerow.ledger_legacy",
+		"CREATE INDEX extra ON fencerow.ledger_slot (extra)",
+		"CREATE FUNCTION fencerow.extra() RETURNS integer LANGUAGE sql AS 'SELECT 1'",
+		"CREATE OR REPLACE FUNCTION fencerow.extra() RETURNS integer LANGUAGE sql AS 'SELECT 2'",
+		"ALTER FUNCTION fencerow.extra() SECURITY DEFINER",
+		"ALTER FUNCTION fencerow.extra() SET search_path = ''",
+		"CREATE VIEW fencerow.other AS SELECT 1",
+		"CREATE SEQUENCE fencerow.another",
+		"CREATE TYPE fencerow.kind AS ENUM ('a')",
+	} {
+		before := mustDump(t, r)
+		db.Exec(t, change)
+		if mustDump(t, r) == before {
+			t.Errorf("the dump does not show %s", change)
+		}
+	}
+}
+
+func TestDumpDoesNotDependOnSettingsOrOwner(t *testing.T) {
+	t.Parallel()
+	r, db := newRunnerOn(t)
+	mustUp(t, r, Change{0, latest(t)})
+	role := db.NewRole(t, nil)
+	db.Exec(t, "CREATE SCHEMA other; CREATE TABLE other.ledger_outbox (outbox_id text)")
+	db.Exec(t, "GRANT USAGE ON SCHEMA fencerow TO "+role.Name)
+	db.Exec(t, "ALTER TABLE fencerow.ledger_slot OWNER TO "+role.Name)
+	db.Exec(t, "GRANT SELECT ON ALL TABLES IN SCHEMA fencerow TO PUBLIC")
+	db.Exec(t, "ALTER DATABASE "+db.Name+" SET search_path = other, fencerow")
+	db.Exec(t, "ALTER DATABASE "+db.Name+" SET quote_all_identifiers = on")
+	mustMatch(t, r, sql.Golden)
+}
+
+func TestStatusNamesWhatIsPendingAndChangesNothing(t *testing.T) {
+	t.Parallel()
+	r, db := newRunnerOn(t)
+	conn := db.Connect(t)
+	steps := []Step{{1, "001_create_outbox"}, {2, "002_own_claim_and_fence"}, {3, "003_index_unowned_entries"}}
+	for version, pending := range [][]Step{steps, steps[1:], steps[2:], {}} {
+		status, err := ReadStatus(t.Context(), db.DSN())
+		want := Status{Current: version, Latest: latest(t), Pending: pending}
+		if err != nil || !reflect.DeepEqual(status, want) || status.Newer() {
+			t.Fatalf("status: %+v, %v; want %+v", status, err, want)
+		}
+		if version == 0 && one[bool](t, conn, "SELECT to_regnamespace('fencerow') IS NOT NULL") {
+			t.Error("reading the status made the schema")
+		}
+		mustTo(t, r, min(version+1, latest(t)))
+	}
+}
