@@ -11,7 +11,8 @@ const (
 	AlertEntryBlocked AlertEvent = "entry_blocked"
 	// AlertTargetHeld: the ledger as a whole fails; deliveries are on hold.
 	AlertTargetHeld AlertEvent = "target_held"
-	// AlertStaleFencingToken: the ledger has seen a later claim's fencing token for an entry that this worker still holds.
+	// AlertStaleFencingToken: the ledger has seen a later claim's fencing token for an entry that this worker
+	// still holds.
 	AlertStaleFencingToken AlertEvent = "stale_fencing_token"
 )
 
@@ -24,10 +25,11 @@ type Alert struct {
 	Reason        fencerow.ReasonCode    `json:"reason,omitempty"`
 }
 
-// Alerter takes alerts somewhere. The log always has them, as the record of the event itself, so that an Alerter is an addition.
+// Alerter takes alerts somewhere. The log always has them, as the record of the event itself, so that an
+// Alerter is an addition.
 //
-// Alert is called from delivery and recording goroutines, concurrently: it must be safe for that, must not block on a network (queue,
-// and drop when the queue is full), and must not call back into the writer.
+// Alert is called from delivery and recording goroutines, concurrently: it must be safe for that, must not
+// block on a network (queue, and drop when the queue is full), and must not call back into the writer.
 type Alerter interface {
 	Alert(a Alert)
 }
@@ -41,7 +43,8 @@ func (o *Observer) alert(a Alert) {
 	if a.Reason != "" {
 		a.Reason = fencerow.ReasonCode(reason(a.Reason))
 	}
-	// An alerter that panics must not take a delivery with it. There is nobody to tell but the log, which has the event already.
+	// An alerter that panics must not take a delivery with it. There is nobody to tell but the log, which has
+	// the event already.
 	defer func() { _ = recover() }()
 	o.alerter.Alert(a)
 }

@@ -64,9 +64,11 @@ func (o *Observer) TargetedClaim(result ClaimResult, id fencerow.CorrelationID) 
 // DroppedNothing stands for the outcome of a row that was to be released.
 const DroppedNothing fencerow.OutcomeKind = "none"
 
-// ClaimLost counts and logs one row whose outcome or release was refused because the claim does not hold it any more. dropped is the
-// outcome that was not recorded.
-func (o *Observer) ClaimLost(why fencerow.LostReason, id fencerow.CorrelationID, dropped fencerow.OutcomeKind) {
+// ClaimLost counts and logs one row whose outcome or release was refused because the claim does not hold it
+// any more. dropped is the outcome that was not recorded.
+func (o *Observer) ClaimLost(
+	why fencerow.LostReason, id fencerow.CorrelationID, dropped fencerow.OutcomeKind,
+) {
 	o.counters.lost.Add(1)
 	o.write(slog.LevelWarn, "claim lost",
 		slog.String(keyClaimResult, string(ResultLost)), slog.String(keyReason, safe(why)),

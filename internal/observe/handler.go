@@ -16,8 +16,8 @@ const (
 	FormatJSON Format = "json"
 )
 
-// NewHandler returns a handler that writes one line for each record at the given level or above. An unknown format is an
-// [*fencerow.InputError].
+// NewHandler returns a handler that writes one line for each record at the given level or above. An unknown
+// format is an [*fencerow.InputError].
 func NewHandler(w io.Writer, format Format, level slog.Leveler) (slog.Handler, error) {
 	options := &slog.HandlerOptions{Level: level}
 	switch format {

@@ -6,7 +6,8 @@ import (
 	"github.com/fourblocks2020/fencerow"
 )
 
-// counters are the process-lifetime totals of one instance. Outcomes count only when their record was applied.
+// counters are the process-lifetime totals of one instance. Outcomes count only when their record was
+// applied.
 type counters struct {
 	emptyPolls, claimedBatches, unavailable, lost, foreign atomic.Int64
 
@@ -42,8 +43,8 @@ type Metrics struct {
 	Reason      string               `json:"reason,omitempty"`
 }
 
-// ClaimTotals counts polls and claims. Empty polls and claimed batches are of batch claims; unavailable and foreign of targeted ones;
-// lost counts rows.
+// ClaimTotals counts polls and claims. Empty polls and claimed batches are of batch claims; unavailable and
+// foreign of targeted ones; lost counts rows.
 type ClaimTotals struct {
 	EmptyPolls      int64 `json:"empty_polls_total"`
 	ClaimedBatches  int64 `json:"claimed_batches_total"`
@@ -67,8 +68,8 @@ const (
 	metricsUnavailable = "ledger_outbox_metrics_unavailable"
 )
 
-// Metrics returns a fresh snapshot. The counters go on while it is taken, so that sums across them may be off by what happened
-// meanwhile. Safe for concurrent use.
+// Metrics returns a fresh snapshot. The counters go on while it is taken, so that sums across them may be off
+// by what happened meanwhile. Safe for concurrent use.
 func (o *Observer) Metrics() Metrics {
 	c := &o.counters
 	return Metrics{

@@ -6,7 +6,8 @@ import (
 	"github.com/fourblocks2020/fencerow"
 )
 
-// RecordedSuccess counts and logs the successes of one kind that one record applied, all of them in one log record.
+// RecordedSuccess counts and logs the successes of one kind that one record applied, all of them in one log
+// record.
 func (o *Observer) RecordedSuccess(kind fencerow.OutcomeKind, ids []fencerow.CorrelationID) {
 	if len(ids) == 0 {
 		return
@@ -55,15 +56,16 @@ func (o *Observer) SnapshotRejected(id fencerow.CorrelationID) {
 		slog.String(keyReason, "snapshot_rejected"), slog.String(keyCorrelationID, safe(id)))
 }
 
-// RecordAbandoned logs that outcomes or releases could not be written while the claim could be trusted. The rows come back when their
-// lease expires; code is the store's last answer.
+// RecordAbandoned logs that outcomes or releases could not be written while the claim could be trusted. The
+// rows come back when their lease expires; code is the store's last answer.
 func (o *Observer) RecordAbandoned(code fencerow.Code, ids []fencerow.CorrelationID) {
 	o.write(slog.LevelError, "record abandoned",
 		slog.String(keyReason, safe(code)), slog.Int(keyCount, len(ids)),
 		slog.Any(keyCorrelationIDs, safeIDs(ids)))
 }
 
-// TargetHeld logs that the ledger as a whole fails and that deliveries are on hold but for probes. To be called on the change only.
+// TargetHeld logs that the ledger as a whole fails and that deliveries are on hold but for probes. To be
+// called on the change only.
 func (o *Observer) TargetHeld(why fencerow.ReasonCode) {
 	o.write(slog.LevelWarn, "target held", slog.String(keyReason, reason(why)))
 	o.alert(Alert{Event: AlertTargetHeld, Reason: why})

@@ -10,8 +10,8 @@ import (
 // maxShown bounds one string in a log record. It is above the longest correlation id.
 const maxShown = 256
 
-// safe returns s if it is printable ASCII without space, as every key, id and code is; otherwise its quoted form without the quotes,
-// in which nothing ends a line or starts a terminal sequence.
+// safe returns s if it is printable ASCII without space, as every key, id and code is; otherwise its quoted
+// form without the quotes, in which nothing ends a line or starts a terminal sequence.
 func safe[T ~string](s T) string {
 	if len(s) <= maxShown && graphic(string(s)) {
 		return string(s)

@@ -17,13 +17,14 @@ const (
 type BackfillResult struct {
 	Claimed, Lost int
 	Outcomes      map[fencerow.OutcomeKind]int
-	// Stopped is empty if the backfill ended because nothing was due any more or the limit was reached. Otherwise it is a [SkipReason],
-	// or the reason of the target's hold.
+	// Stopped is empty if the backfill ended because nothing was due any more or the limit was reached.
+	// Otherwise it is a [SkipReason], or the reason of the target's hold.
 	Stopped string
 }
 
-// Backfill claims and delivers until nothing is due, or until it has claimed limit rows (0: no limit), and waits for the last. It stops
-// when the target goes on hold. Whatever it returns with, also an error, the result says what was done.
+// Backfill claims and delivers until nothing is due, or until it has claimed limit rows (0: no limit), and
+// waits for the last. It stops when the target goes on hold. Whatever it returns with, also an error, the
+// result says what was done.
 func (w *Writer) Backfill(ctx context.Context, limit int) (BackfillResult, error) {
 	f := backfill{w: w, limit: limit}
 	f.res.Outcomes = map[fencerow.OutcomeKind]int{}
@@ -120,10 +121,9 @@ func (f *backfill) pause(ctx context.Context, res PollResult, room <-chan struct
 }
 
 func (f *backfill) awaitOldest(ctx context.Context) error {
-	b := f.batches[0]
+	f.w.await(ctx, f.batches...)
+	t := f.batches[0].sum()
 	f.batches = f.batches[1:]
-	f.w.await(ctx, b)
-	t := b.sum()
 	f.res.Lost += t.lost
 	f.released += t.released
 	for kind, n := range t.outcomes {

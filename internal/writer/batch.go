@@ -14,6 +14,8 @@ type batch struct {
 	window window
 	// exempt batches are started while the target is on hold: probes and targeted claims.
 	exempt bool
+	// holds is health.holds when the batch was put to work; once it is another, no row starts any more.
+	holds uint64
 	// ctx ends with the trust window, or is cancelled by halt when the worker stops.
 	ctx  context.Context
 	halt context.CancelFunc
@@ -107,7 +109,8 @@ func (b *batch) finish(r result, took time.Duration) {
 	defer b.mu.Unlock()
 	switch {
 	case r.release:
-		b.giveUp = append(b.giveUp, fencerow.ReleaseRow{OutboxID: r.outcome.OutboxID, Uncertain: r.outcome.Uncertain})
+		row := fencerow.ReleaseRow{OutboxID: r.outcome.OutboxID, Uncertain: r.outcome.Uncertain}
+		b.giveUp = append(b.giveUp, row)
 	case r.lapse != nil:
 		b.aside = append(b.aside, r)
 	default:

@@ -16,8 +16,8 @@ type noopLedger struct{}
 
 func (noopLedger) Deliver(context.Context, fencerow.Delivery) fencerow.Answer { return delivered() }
 
-// BenchmarkWriter measures one entry from its claim to its recorded outcome, with a ledger that does nothing and the log as a daemon
-// writes it. The memory store's share is in it.
+// BenchmarkWriter measures one entry from its claim to its recorded outcome, with a ledger that does nothing
+// and the log as a daemon writes it. The memory store's share is in it.
 func BenchmarkWriter(b *testing.B) {
 	for _, limit := range []int{100, 1000} {
 		b.Run("batch="+strconv.Itoa(limit), func(b *testing.B) { benchmarkWriter(b, limit) })

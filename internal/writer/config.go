@@ -31,14 +31,15 @@ const (
 	maxBudgetBatches     = 16
 )
 
-// Config says how a writer works. Instance and Worker are required; any other zero value is replaced by its default.
+// Config says how a writer works. Instance and Worker are required; any other zero value is replaced by its
+// default.
 type Config struct {
 	Instance fencerow.InstanceKey
 	Worker   fencerow.WorkerID
 	// BatchLimit is how many rows one poll claims at most, 1 to [fencerow.MaxBatch].
 	BatchLimit int
-	// Budget is how many rows may be in flight at once (claimed and neither recorded nor released): BatchLimit to 16 times that, by
-	// default twice that.
+	// Budget is how many rows may be in flight at once (claimed and neither recorded nor released): BatchLimit
+	// to 16 times that, by default twice that.
 	Budget int
 	// Lease is how long a claim holds its rows, [fencerow.MinLease] to [fencerow.MaxLease].
 	Lease time.Duration
@@ -48,14 +49,17 @@ type Config struct {
 	Concurrency int
 	// MaxAttempts is after how many attempts an entry is dead-lettered, 1 to [fencerow.MaxAttempts].
 	MaxAttempts int
-	// InFlightAttempts is from which attempt on an entry whose key the ledger keeps calling in flight is parked as a conflict.
+	// InFlightAttempts is from which attempt on an entry whose key the ledger keeps calling in flight is parked
+	// as a conflict.
 	InFlightAttempts int
-	// BackoffBase and BackoffCap bound the delay before a retry: it doubles with each attempt from the base up to the cap.
+	// BackoffBase and BackoffCap bound the delay before a retry: it doubles with each attempt from the base up
+	// to the cap.
 	BackoffBase, BackoffCap time.Duration
-	// TargetDelay is about how long a row waits that failed for the target's sake; best the poll interval. The hold governs the rate.
+	// TargetDelay is about how long a row waits that failed for the target's sake; best the poll interval. The
+	// hold governs the rate.
 	TargetDelay time.Duration
-	// Grace is how long deliveries may go on after the context of RunOnce, RunTargeted or Backfill was cancelled. Shutdown has a
-	// context of its own for that.
+	// Grace is how long deliveries may go on after the context of RunOnce, RunTargeted or Backfill was
+	// cancelled. Shutdown has a context of its own for that.
 	Grace time.Duration
 
 	// wallNow tells the wall clock; a test jumps it. Nil is the wall clock reading of time.Now.
@@ -90,7 +94,8 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
-// Validate reports an [*fencerow.InputError] unless a writer can work with c. Zero values stand for their defaults.
+// Validate reports an [*fencerow.InputError] unless a writer can work with c. Zero values stand for their
+// defaults.
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	if err := c.Instance.Validate(); err != nil {
@@ -132,16 +137,17 @@ func (c Config) validateTimes() error {
 	}
 	for _, r := range ranges {
 		if r.value < r.lo || r.value > r.hi {
-			return &fencerow.InputError{Field: r.field, Problem: "must be from " + r.lo.String() + " to " + r.hi.String()}
+			return &fencerow.InputError{Field: r.field, Problem: "must be from " +
+				r.lo.String() + " to " + r.hi.String()}
 		}
 	}
 	if c.DeliveryTimeout+Margin(c.Lease) >= c.Lease {
-		return &fencerow.InputError{Field: "delivery_timeout", Problem: "does not fit the lease: with a margin of " +
-			Margin(c.Lease).String() + " it must end before the lease of " + c.Lease.String()}
+		return &fencerow.InputError{Field: "delivery_timeout", Problem: "does not fit the lease: " +
+			"with a margin of " + Margin(c.Lease).String() + " it must end before the lease of " + c.Lease.String()}
 	}
 	return nil
 }
 
-// Margin is how long before the end of its lease a claim is no longer trusted: a tenth of the lease, from 200 ms to 3 s. It covers what
-// the claim's answer took and how far two clocks drift apart within one lease.
+// Margin is how long before the end of its lease a claim is no longer trusted: a tenth of the lease, from 200
+// ms to 3 s. It covers what the claim's answer took and how far two clocks drift apart within one lease.
 func Margin(lease time.Duration) time.Duration { return min(max(lease/10, minMargin), maxMargin) }

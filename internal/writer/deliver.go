@@ -12,6 +12,9 @@ import (
 func (w *Writer) work() {
 	for b := w.nextBatch(); b != nil; b = w.nextBatch() {
 		for {
+			if !b.exempt && b.holds != w.health.holds.Load() {
+				b.stop()
+			}
 			now := w.now()
 			row, ok := b.take(now)
 			if !ok {
@@ -96,7 +99,8 @@ func (w *Writer) attempt(b *batch, e *fencerow.ClaimedEntry, started time.Time) 
 // halted reports whether the worker cancelled the deliveries of b because it stops.
 func (b *batch) halted() bool { return errors.Is(b.ctx.Err(), context.Canceled) }
 
-// sanitize makes an answer recordable whatever the adapter put into it: bounded, and with a reason where one is required.
+// sanitize makes an answer recordable whatever the adapter put into it: bounded, and with a reason where one
+// is required.
 func sanitize(a fencerow.Answer) fencerow.Answer {
 	a.RetryAfter = min(max(a.RetryAfter, 0), MaxRetryAfter)
 	if !fencerow.ValidLedgerRef(a.LedgerRef) {

@@ -6,11 +6,11 @@
 //	                                │                     │ outcome
 //	                                └──── recorder ◀──────┘   one for each claim: RecordOutcomes, Release
 //
-// A poll never waits for the deliveries of an earlier one; it claims what fits beside the rows in flight. The recorder of a claim
-// writes whatever has arrived when it is free as one group. A row of a claim ends in exactly one of: recorded, released, lost, or
-// abandoned when the store could not be reached while the claim could be trusted (its lease then expires, and the row comes back
-// marked uncertain).
+// A poll never waits for the deliveries of an earlier one; it claims what fits beside the rows in flight. The
+// recorder of a claim writes whatever has arrived when it is free as one group. A row of a claim ends in
+// exactly one of: recorded, released, lost, or abandoned when the store could not be reached while the claim
+// could be trusted (its lease then expires, and the row comes back marked uncertain).
 //
-// Locks: Writer.mu may be held while batch.mu is taken, never the other way round. No lock is held across a call of the store, the
-// ledger or the observer's alerter.
+// Locks: Writer.mu may be held while batch.mu is taken, never the other way round. No lock is held across a
+// call of the store, the ledger or the observer's alerter.
 package writer

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// doubtTime is how long a claim without an answer is looked for. The server may still be about to commit it; its own statement and
-	// idle timeouts are a few seconds.
+	// doubtTime is how long a claim without an answer is looked for. The server may still be about to commit it;
+	// its own statement and idle timeouts are a few seconds.
 	doubtTime = 15 * time.Second
 	// maxDoubts bounds the claims looked for; the oldest is left to its lease.
 	maxDoubts = 64
@@ -53,7 +53,8 @@ func (w *Writer) keepDoubts(ds []doubt) {
 	w.doubts = w.doubts[max(0, len(w.doubts)-maxDoubts):]
 }
 
-// settleDoubts looks for each claim in doubt again. It ends at the first error: the store is in trouble, and the poll will tell.
+// settleDoubts looks for each claim in doubt again. It ends at the first error: the store is in trouble, and
+// the poll will tell.
 func (w *Writer) settleDoubts() {
 	w.mu.Lock()
 	doubts := w.doubts

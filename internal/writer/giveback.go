@@ -8,8 +8,8 @@ import (
 	"github.com/fourblocks2020/fencerow"
 )
 
-// giveBackCharges gives back the attempts that entries were charged for what turned out to be the target's fault. Each takes a claim of
-// its own; one that another worker holds is tried again at later polls.
+// giveBackCharges gives back the attempts that entries were charged for what turned out to be the target's
+// fault. Each takes a claim of its own; one that another worker holds is tried again at later polls.
 func (w *Writer) giveBackCharges() {
 	owed := w.health.takeOwed()
 	var keep []*lapse
@@ -22,7 +22,8 @@ func (w *Writer) giveBackCharges() {
 	w.health.owe(keep)
 }
 
-// giveBackOne gives back one attempt and reports whether all that is owed to the entry is paid, or cannot be paid any more.
+// giveBackOne gives back one attempt and reports whether all that is owed to the entry is paid, or cannot be
+// paid any more.
 func (w *Writer) giveBackOne(l *lapse) (paid bool) {
 	token := fencerow.NewClaimToken()
 	claim, err := w.claim(token, func(ctx context.Context) (*fencerow.Claim, error) {

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,8 +25,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const self fencerow.InstanceKey = "instance-a"
 
-// harness is a writer on a memory store, a ledger of the test's own, and everything that was logged. Tests run it in a synctest bubble,
-// where time is fake and waits for whoever is at work.
+// harness is a writer on a memory store, a ledger of the test's own, and everything that was logged. Tests
+// run it in a synctest bubble, where time is fake and waits for whoever is at work.
 type harness struct {
 	t      testing.TB
 	store  *memstore.Store
@@ -74,7 +76,20 @@ func (h *harness) enqueue(prefix string, n int) {
 			EntryKind:     "fill", Payload: json.RawMessage(`{"n":1}`),
 		}
 	}
+	h.enqueueThese(entries...)
+}
+
+func (h *harness) enqueueThese(entries ...fencerow.NewEntry) {
+	h.t.Helper()
 	_, err := h.store.EnqueueMany(context.Background(), fencerow.EnqueueParams{Instance: self, Entries: entries})
+	check(h.t, err)
+}
+
+func (h *harness) release(claim *fencerow.Claim) {
+	h.t.Helper()
+	_, err := h.store.Release(context.Background(), fencerow.ReleaseParams{
+		Instance: self, Token: claim.Token, All: true,
+	})
 	check(h.t, err)
 }
 
@@ -102,12 +117,12 @@ func (h *harness) attempts(id fencerow.CorrelationID) int {
 	return s.Pending.Attempts
 }
 
-// life returns the last finished life of the entry.
-func (h *harness) life(id fencerow.CorrelationID) fencerow.FinishedLife {
+// life returns the last finished life of e-1.
+func (h *harness) life() fencerow.FinishedLife {
 	h.t.Helper()
-	s := h.show(id)
+	s := h.show("e-1")
 	if len(s.Outcomes) == 0 {
-		h.t.Fatalf("%s has no outcome; it is %s", id, s.Status)
+		h.t.Fatalf("e-1 has no outcome; it is %s", s.Status)
 	}
 	return s.Outcomes[len(s.Outcomes)-1]
 }
@@ -140,6 +155,12 @@ func (h *harness) records(event string) []map[string]any {
 		}
 	}
 	return out
+}
+
+// idsOf returns how many correlation ids a record lists.
+func idsOf(record map[string]any) int {
+	ids, _ := record["correlation_ids"].([]any)
+	return len(ids)
 }
 
 // testLedger answers what the test says; by default each entry is delivered.
@@ -215,7 +236,11 @@ func (l *testLedger) take() []sending {
 }
 
 func delivered() fencerow.Answer {
-	return fencerow.Answer{Class: fencerow.AnswerDelivered, Certainty: fencerow.Answered, Scope: fencerow.ScopeEntry}
+	return success(fencerow.AnswerDelivered)
+}
+
+func success(class fencerow.AnswerClass) fencerow.Answer {
+	return fencerow.Answer{Class: class, Certainty: fencerow.Answered, Scope: fencerow.ScopeEntry}
 }
 
 func retryable(why fencerow.ReasonCode, c fencerow.Certainty, s fencerow.Scope) fencerow.Answer {
@@ -239,9 +264,9 @@ func hang(ctx context.Context, _ fencerow.Delivery) fencerow.Answer {
 	<-ctx.Done()
 	why := fencerow.ReasonDeliveryTimeout
 	switch {
-	case context.Cause(ctx) == error(fencerow.ErrTrustWindowEnded):
+	case errors.Is(context.Cause(ctx), fencerow.ErrTrustWindowEnded):
 		why = fencerow.ReasonTrustWindowEnded
-	case ctx.Err() == context.Canceled:
+	case errors.Is(ctx.Err(), context.Canceled):
 		why = fencerow.ReasonDeliveryStopped
 	}
 	return retryable(why, fencerow.Unknown, fencerow.ScopeEntry)
@@ -279,8 +304,9 @@ func (f *faults) plan(when *map[string]func() error, call string, n int, err err
 	if *when == nil {
 		*when = map[string]func() error{}
 	}
+	var calls atomic.Int64
 	(*when)[call] = func() error {
-		if n--; n < 0 {
+		if calls.Add(1) > int64(n) {
 			return nil
 		}
 		return err
@@ -289,14 +315,17 @@ func (f *faults) plan(when *map[string]func() error, call string, n int, err err
 
 func (f *faults) met(when *map[string]func() error, call string) error {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	if plan := (*when)[call]; plan != nil {
-		return plan()
+	plan := (*when)[call]
+	f.mu.Unlock()
+	if plan == nil {
+		return nil
 	}
-	return nil
+	return plan() // may take its time
 }
 
-func faulty[P, R any](f *faults, call string, ctx context.Context, p P, do func(context.Context, P) (R, error)) (R, error) {
+func faulty[P, R any](
+	ctx context.Context, f *faults, call string, p P, do func(context.Context, P) (R, error),
+) (R, error) {
 	var none R
 	if err := f.met(&f.before, call); err != nil {
 		return none, err
@@ -309,19 +338,19 @@ func faulty[P, R any](f *faults, call string, ctx context.Context, p P, do func(
 }
 
 func (f *faults) ClaimBatch(ctx context.Context, p fencerow.ClaimBatchParams) (*fencerow.Claim, error) {
-	return faulty(f, "ClaimBatch", ctx, p, f.Claimer.ClaimBatch)
+	return faulty(ctx, f, "ClaimBatch", p, f.Claimer.ClaimBatch)
 }
 
 func (f *faults) ClaimOne(ctx context.Context, p fencerow.ClaimOneParams) (*fencerow.Claim, error) {
-	return faulty(f, "ClaimOne", ctx, p, f.Claimer.ClaimOne)
+	return faulty(ctx, f, "ClaimOne", p, f.Claimer.ClaimOne)
 }
 
 func (f *faults) RecordOutcomes(ctx context.Context, p fencerow.RecordParams) ([]fencerow.Verdict, error) {
-	return faulty(f, "RecordOutcomes", ctx, p, f.Claimer.RecordOutcomes)
+	return faulty(ctx, f, "RecordOutcomes", p, f.Claimer.RecordOutcomes)
 }
 
 func (f *faults) Release(ctx context.Context, p fencerow.ReleaseParams) ([]fencerow.Verdict, error) {
-	return faulty(f, "Release", ctx, p, f.Claimer.Release)
+	return faulty(ctx, f, "Release", p, f.Claimer.Release)
 }
 
 var (

@@ -9,20 +9,20 @@ import (
 	"github.com/fourblocks2020/fencerow/internal/observe"
 )
 
-// health is what the deliveries so far say about the ledger as a whole, the target: whether it is on hold, and which entries fail as if
-// the target did although others are answered.
+// health is what the deliveries so far say about the ledger as a whole, the target: whether it is on hold,
+// and which entries fail as if the target did although others are answered.
 //
-// Its lock is a leaf but for the observer, which is called under it so that holds and resumptions are logged in the order in which they
-// happened.
+// Its lock is a leaf but for the observer, which is called under it so that holds and resumptions are logged
+// in the order in which they happened.
 type health struct {
 	obs *observe.Observer
 
-	// answered counts definite answers. troubled says that a hold or a streak is open, so that a success must end it; without, a
-	// success only counts, which keeps the lock off the fast path.
+	// answered counts definite answers. troubled says that a hold or a streak is open, so that a success must
+	// end it; without, a success only counts, which keeps the lock off the fast path.
 	answered atomic.Uint64
 	troubled atomic.Bool
-	// holds numbers the holds. A delivery remembers the number at its start: only one that started after the hold began can end it,
-	// so that the last answers of a target that is going down do not.
+	// holds numbers the holds. A delivery remembers the number at its start: only one that started after the
+	// hold began can end it, so that the last answers of a target that is going down do not.
 	holds atomic.Uint64
 
 	mu        sync.Mutex
@@ -34,8 +34,8 @@ type health struct {
 	owed      []*lapse // charged for what turned out to be the target's fault
 }
 
-// definite notes a definite answer to the entry, of a delivery that began when the given number of holds had begun. It reports whether
-// anything changed that recorders or polls wait for.
+// definite notes a definite answer to the entry, of a delivery that began when the given number of holds had
+// begun. It reports whether anything changed that recorders or polls wait for.
 func (h *health) definite(id fencerow.OutboxID, success bool, holds uint64) (changed bool) {
 	h.answered.Add(1)
 	if success && !h.troubled.Load() {
@@ -55,9 +55,11 @@ func (h *health) definite(id fencerow.OutboxID, success bool, holds uint64) (cha
 	return changed
 }
 
-// targetFailed notes an answer that blames the target. charged says that the entry is to blame instead: it draws such answers again and
-// again while others are answered. began says that the target went on hold now.
-func (h *health) targetFailed(id fencerow.OutboxID, why fencerow.ReasonCode, retryAfter time.Duration) (charged, began bool) {
+// targetFailed notes an answer that blames the target. charged says that the entry is to blame instead: it
+// draws such answers again and again while others are answered. began says that the target went on hold now.
+func (h *health) targetFailed(
+	id fencerow.OutboxID, why fencerow.ReasonCode, retryAfter time.Duration,
+) (charged, began bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.draws.draw(id, h.answered.Load()) {
@@ -75,8 +77,8 @@ func (h *health) targetFailed(id fencerow.OutboxID, why fencerow.ReasonCode, ret
 	return false, h.holdLocked(why)
 }
 
-// ambiguous notes a result that may be the entry's fault or the target's, and decides its fate where it can. began is as in
-// targetFailed.
+// ambiguous notes a result that may be the entry's fault or the target's, and decides its fate where it can.
+// began is as in targetFailed.
 func (h *health) ambiguous(l *lapse) (began bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -130,8 +132,8 @@ func (h *health) hold(now time.Time) (why fencerow.ReasonCode, probe bool) {
 	return h.reason, !now.Before(h.notBefore)
 }
 
-// settleFate returns what becomes of a result that was set aside. An undecided one stays undecided unless it must be recorded now; then
-// it is charged, and the charge is given back should the streak go on to five.
+// settleFate returns what becomes of a result that was set aside. An undecided one stays undecided unless it
+// must be recorded now; then it is charged, and the charge is given back should the streak go on to five.
 func (h *health) settleFate(l *lapse, must bool) fate {
 	h.mu.Lock()
 	defer h.mu.Unlock()

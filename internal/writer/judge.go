@@ -7,9 +7,12 @@ import (
 	"github.com/fourblocks2020/fencerow"
 )
 
-// judge turns an answer into an outcome: who is to blame, whether it was the last attempt, and what a read-back says before an entry is
-// parked that may have been booked. resolver is nil if there is no read-back.
-func (w *Writer) judge(b *batch, e *fencerow.ClaimedEntry, a fencerow.Answer, resolver fencerow.Resolver) judgement {
+// judge turns an answer into an outcome: who is to blame, whether it was the last attempt, and what a
+// read-back says before an entry is parked that may have been booked. resolver is nil if there is no
+// read-back.
+func (w *Writer) judge(
+	b *batch, e *fencerow.ClaimedEntry, a fencerow.Answer, resolver fencerow.Resolver,
+) judgement {
 	if a.Class == fencerow.AnswerRetryable && a.Scope == fencerow.ScopeTarget {
 		chargedFor, began := w.health.targetFailed(e.OutboxID, a.Reason, a.RetryAfter)
 		if began {
@@ -71,7 +74,8 @@ func (w *Writer) outcome(e *fencerow.ClaimedEntry, a fencerow.Answer) fencerow.O
 	return o
 }
 
-// alwaysInFlight reports whether the ledger has called the entry's key in flight so often that no other request can still be at it.
+// alwaysInFlight reports whether the ledger has called the entry's key in flight so often that no other
+// request can still be at it.
 func (w *Writer) alwaysInFlight(e *fencerow.ClaimedEntry, a fencerow.Answer) bool {
 	return a.Reason == fencerow.ReasonInFlight && e.LastReason == fencerow.ReasonInFlight &&
 		e.Attempt >= w.cfg.InFlightAttempts
@@ -103,8 +107,8 @@ func (w *Writer) forgive(
 	}
 }
 
-// exhausted ends an entry whose attempts were used up before this claim, by workers that died or under a higher limit. It is not
-// delivered again, but the ledger is asked first if it can be.
+// exhausted ends an entry whose attempts were used up before this claim, by workers that died or under a
+// higher limit. It is not delivered again, but the ledger is asked first if it can be.
 func (w *Writer) exhausted(b *batch, e *fencerow.ClaimedEntry, resolver fencerow.Resolver) judgement {
 	why := fencerow.ReasonLeaseExpired
 	if e.ExpiryCount == 0 && e.LastReason.Valid() {
@@ -145,8 +149,8 @@ func (w *Writer) resolve(
 		}
 		return j
 	case fencerow.ResolvedAbsent:
-		// Nothing is booked. An answer that left it open is tried again; a definite one stands as it is, and verified. Deliveries that
-		// get nowhere are still evidence against the target, so that is left as it is.
+		// Nothing is booked. An answer that left it open is tried again; a definite one stands as it is, and
+		// verified. Deliveries that get nowhere are still evidence against the target, so that is left as it is.
 		if a.Resolve {
 			j.outcome = w.retry(e, fencerow.ReasonResolvedAbsent, a.RetryAfter, a.Certainty == fencerow.Unknown)
 		}
@@ -168,7 +172,9 @@ func (w *Writer) resolve(
 }
 
 // readBack asks the ledger inside the trust window. A panic is no answer.
-func (w *Writer) readBack(b *batch, e *fencerow.ClaimedEntry, resolver fencerow.Resolver) (res fencerow.Resolution) {
+func (w *Writer) readBack(
+	b *batch, e *fencerow.ClaimedEntry, resolver fencerow.Resolver,
+) (res fencerow.Resolution) {
 	defer func() {
 		if recover() != nil {
 			res = fencerow.Resolution{Result: fencerow.ResolveFailed}

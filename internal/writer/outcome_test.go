@@ -36,29 +36,34 @@ func TestOutcomeOfAnAnswer(t *testing.T) {
 	unreadable := asks(fencerow.AnswerRetryable, fencerow.ReasonAnswerUnreadable, fencerow.Unknown)
 	echo := asks(fencerow.AnswerConflict, fencerow.ReasonEchoConflict, fencerow.Answered)
 	inFlight := asks(fencerow.AnswerRetryable, fencerow.ReasonInFlight, fencerow.Answered)
-	duplicate := fencerow.Answer{Class: fencerow.AnswerDuplicate, Certainty: fencerow.Answered, Scope: fencerow.ScopeEntry}
+	duplicate := success(fencerow.AnswerDuplicate)
 
 	for _, c := range []outcomeCase{
 		{claim: "DeliveredCompletes", answer: delivered(), kind: "completed"},
 		{claim: "DuplicateCompletes", answer: duplicate, kind: "duplicate_completed"},
 		{claim: "DeliveredOnAnUncertainRowCompletes", uncertain: true, answer: delivered(), kind: "completed"},
 		{claim: "PermanentParks", answer: badRequest, kind: "permanent_failure", reason: "bad_request"},
-		{claim: "ConflictParks", answer: asks(fencerow.AnswerConflict, fencerow.ReasonContentConflict, fencerow.Answered),
-			kind: "conflict_blocked", reason: "content_conflict"},
-		{claim: "RetryableCountsAnAttempt", answer: notReady, kind: "retryable_failure", reason: "not_ready", counted: true},
+		{claim: "ConflictParks",
+			answer: asks(fencerow.AnswerConflict, fencerow.ReasonContentConflict, fencerow.Answered),
+			kind:   "conflict_blocked", reason: "content_conflict"},
+		{claim: "RetryableCountsAnAttempt", answer: notReady,
+			kind: "retryable_failure", reason: "not_ready", counted: true},
 		{claim: "UnknownMarksTheRow", answer: cut, kind: "retryable_failure", reason: "connection_cut",
 			counted: true, unsure: true},
-		{claim: "TargetFailureCountsNothing", answer: refused, kind: "retryable_failure", reason: "connect_refused"},
+		{claim: "TargetFailureCountsNothing", answer: refused,
+			kind: "retryable_failure", reason: "connect_refused"},
 		{claim: "TargetFailureAtTheLastAttemptParksNothing", attempt: last, answer: refused,
 			kind: "retryable_failure", reason: "connect_refused"},
-		{claim: "LastAttemptDeadLetters", attempt: last, answer: notReady, kind: "dead_lettered", reason: "not_ready"},
+		{claim: "LastAttemptDeadLetters", attempt: last, answer: notReady,
+			kind: "dead_lettered", reason: "not_ready"},
 		{claim: "UnknownLastAttemptIsUnverified", attempt: last, answer: cut,
 			kind: "dead_lettered", reason: "connection_cut_unverified"},
 		{claim: "AnswerWithoutAReasonGetsOne", answer: fencerow.Answer{Class: fencerow.AnswerPermanent,
 			Certainty: fencerow.Answered, Scope: fencerow.ScopeEntry, Reason: "HTTP 400: <secret>"},
 			kind: "permanent_failure", reason: "answer_unreadable"},
-		{claim: "AnswerOutOfTheVocabularyIsUnknown", answer: fencerow.Answer{Class: "fine", Scope: fencerow.ScopeTarget},
-			kind: "retryable_failure", reason: "answer_unreadable", counted: true, unsure: true},
+		{claim: "AnswerOutOfTheVocabularyIsUnknown",
+			answer: fencerow.Answer{Class: "fine", Scope: fencerow.ScopeTarget},
+			kind:   "retryable_failure", reason: "answer_unreadable", counted: true, unsure: true},
 
 		{claim: "RuleUWithoutReadBackIsUnverified", uncertain: true, answer: badRequest,
 			kind: "permanent_failure", reason: "bad_request_unverified"},
@@ -85,7 +90,8 @@ func TestOutcomeOfAnAnswer(t *testing.T) {
 			reason: "resolved_absent", counted: true, unsure: true},
 		{claim: "UnreadableFailedIsRetried", answer: unreadable, readBack: "failed", kind: "retryable_failure",
 			reason: "answer_unreadable", counted: true, unsure: true},
-		{claim: "EchoConflictWithoutReadBackIsAConflict", answer: echo, kind: "conflict_blocked", reason: "echo_conflict"},
+		{claim: "EchoConflictWithoutReadBackIsAConflict", answer: echo,
+			kind: "conflict_blocked", reason: "echo_conflict"},
 		{claim: "EchoConflictThatIsEqualIsADuplicate", answer: echo, readBack: "equal",
 			kind: "duplicate_completed", reason: "resolved_equal"},
 		{claim: "EchoConflictThatIsDifferentIsAConflict", answer: echo, readBack: "different",
@@ -182,7 +188,9 @@ func TestDelivery(t *testing.T) {
 		h := newHarness(t, nil)
 		h.ledger.always(fencerow.Answer{Class: fencerow.AnswerRetryable, Certainty: fencerow.Unknown,
 			Scope: fencerow.ScopeEntry, Reason: fencerow.ReasonAcceptedNotBooked, Resolve: true})
-		h.ledger.resolve = func(context.Context, *fencerow.Entry) fencerow.Resolution { panic(errors.New("boom")) }
+		h.ledger.resolve = func(context.Context, *fencerow.Entry) fencerow.Resolution {
+			panic(errors.New("boom"))
+		}
 		h.enqueue("e", 1)
 		h.runOnce()
 		equal(t, "reason", h.show("e-1").Pending.LastReason, fencerow.ReasonAcceptedNotBooked)
@@ -196,7 +204,7 @@ func TestDelivery(t *testing.T) {
 			h.runOnce()
 			pass(time.Hour)
 		}
-		l := h.life("e-1")
+		l := h.life()
 		equal(t, "status", l.Status, fencerow.StatusDeadLettered)
 		equal(t, "attempts", l.Attempts, 4)
 		for i, s := range sendingsOf(h.ledger.take(), "e-1") {
@@ -216,7 +224,7 @@ func TestDelivery(t *testing.T) {
 		h.runOnce()
 		equal(t, "deliveries", len(h.ledger.take()), 0)
 		equal(t, "status", h.show("e-1").Status, fencerow.StatusDeadLettered)
-		equal(t, "reason", h.life("e-1").Reason, fencerow.ReasonLeaseExpired.AsUnverified())
+		equal(t, "reason", h.life().Reason, fencerow.ReasonLeaseExpired.AsUnverified())
 	})
 
 	bubble(t, "AttemptsUsedUpBeforeTheClaimAreAskedFor", func(t *testing.T) {
@@ -228,7 +236,7 @@ func TestDelivery(t *testing.T) {
 		}
 		h.runOnce()
 		equal(t, "deliveries", len(h.ledger.take()), 0)
-		equal(t, "reason", h.life("e-1").Reason, fencerow.ReasonLeaseExpired)
+		equal(t, "reason", h.life().Reason, fencerow.ReasonLeaseExpired)
 	})
 
 	bubble(t, "EntryThatCrashesItsProcessEndsDeadLetteredAndItsNeighboursAreDelivered", func(t *testing.T) {
@@ -248,8 +256,7 @@ func TestDelivery(t *testing.T) {
 				poisoned = poisoned || e.CorrelationID == "e-3" && e.Attempt <= 4
 			}
 			if !poisoned {
-				_, err = h.store.Release(t.Context(), fencerow.ReleaseParams{Instance: self, Token: claim.Token, All: true})
-				check(t, err)
+				h.release(claim)
 				h.runOnce()
 			}
 			pass(2 * time.Minute)
@@ -262,10 +269,7 @@ func TestDelivery(t *testing.T) {
 	bubble(t, "PayloadIsTheSameBytesOnEveryAttempt", func(t *testing.T) {
 		payload := `{"b":1,"a":1,"a":2,"n":123456789012345678901234567890,"s":"\u0000 é 😀"}`
 		h := newHarness(t, nil)
-		_, err := h.store.EnqueueMany(t.Context(), fencerow.EnqueueParams{Instance: self, Entries: []fencerow.NewEntry{
-			{CorrelationID: "e-1", EntryKind: "fill", Payload: []byte(payload)},
-		}})
-		check(t, err)
+		h.enqueueThese(fencerow.NewEntry{CorrelationID: "e-1", EntryKind: "fill", Payload: []byte(payload)})
 		var sent []string
 		h.ledger.set(func(_ context.Context, d fencerow.Delivery) fencerow.Answer {
 			sent = append(sent, string(d.Entry.AppendDocument(nil)))
@@ -288,14 +292,15 @@ func TestDelivery(t *testing.T) {
 
 	bubble(t, "SnapshotOfAnAppliedSuccessReachesItsSlot", func(t *testing.T) {
 		h := newHarness(t, nil)
-		_, err := h.store.EnqueueMany(t.Context(), fencerow.EnqueueParams{Instance: self, Entries: []fencerow.NewEntry{
-			{CorrelationID: "good", EntryKind: "fill", SlotID: "s", Payload: []byte(`{}`)},
-			{CorrelationID: "bad", EntryKind: "fill", SlotID: "s", Payload: []byte(`{}`)},
-		}})
-		check(t, err)
+		h.enqueueThese(
+			fencerow.NewEntry{CorrelationID: "good", EntryKind: "fill", SlotID: "s", Payload: []byte(`{}`)},
+			fencerow.NewEntry{CorrelationID: "bad", EntryKind: "fill", SlotID: "s", Payload: []byte(`{}`)},
+		)
 		h.ledger.set(func(_ context.Context, d fencerow.Delivery) fencerow.Answer {
 			a := delivered()
-			a.Snapshot = &fencerow.Snapshot{SlotID: "s", Currency: "USD", CashBalance: decimal.NewFromInt(7), Version: 3}
+			a.Snapshot = &fencerow.Snapshot{
+				SlotID: "s", Currency: "USD", CashBalance: decimal.NewFromInt(7), Version: 3,
+			}
 			if d.Entry.CorrelationID == "bad" {
 				a.Snapshot.SlotID = "other"
 			}
@@ -317,7 +322,7 @@ func TestDelivery(t *testing.T) {
 		h.enqueue("e", 1)
 		h.prepare("e-1", 5, fencerow.ReasonThrottled, false)
 		h.runOnce()
-		equal(t, "reason", h.life("e-1").Reason, fencerow.ReasonThrottled)
+		equal(t, "reason", h.life().Reason, fencerow.ReasonThrottled)
 	})
 }
 

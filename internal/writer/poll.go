@@ -3,6 +3,7 @@ package writer
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/fourblocks2020/fencerow"
 )
@@ -13,7 +14,8 @@ type PollResult struct {
 	Claimed int
 	// More says that another poll at once may claim more. It is never set while the target is on hold.
 	More bool
-	// Skipped is empty if the store was asked and answered. A poll that neither claimed nor was skipped found nothing due.
+	// Skipped is empty if the store was asked and answered. A poll that neither claimed nor was skipped found
+	// nothing due.
 	Skipped SkipReason
 }
 
@@ -37,15 +39,17 @@ const (
 	SkippedStopping SkipReason = "stopping"
 )
 
-// Poll is one tick: it claims what fits beside the rows in flight and starts their deliveries, and returns without waiting for them.
-// A claim once sent is awaited even if ctx is cancelled. An error is an unexpected one, such as a database that cannot be reached.
+// Poll is one tick: it claims what fits beside the rows in flight and starts their deliveries, and returns
+// without waiting for them. A claim once sent is awaited even if ctx is cancelled. An error is an unexpected
+// one, such as a database that cannot be reached.
 func (w *Writer) Poll(ctx context.Context) (PollResult, error) {
 	res, _, err := w.poll(ctx, w.cfg.BatchLimit)
 	return res, err
 }
 
-// RunOnce is a Poll that waits until the rows it claimed are recorded, released or given up. When ctx is cancelled, rows not yet
-// started are released and running deliveries get Config.Grace. An error is as in Poll, or says that rows could not be recorded.
+// RunOnce is a Poll that waits until the rows it claimed are recorded, released or given up. When ctx is
+// cancelled, rows not yet started are released and running deliveries get Config.Grace. An error is as in
+// Poll, or says that rows could not be recorded.
 func (w *Writer) RunOnce(ctx context.Context) (PollResult, error) {
 	res, b, err := w.poll(ctx, w.cfg.BatchLimit)
 	if b == nil {
@@ -97,9 +101,9 @@ func (w *Writer) poll(ctx context.Context, limit int) (PollResult, *batch, error
 	return PollResult{Claimed: claimed, More: more && !probe}, b, nil
 }
 
-// claim asks the store for a claim. The request outlives its caller's context, because an answer that nobody waits for leaves rows
-// leased; it is bounded by the time after which nothing of the claim could start. When it is not known whether the claim was made, it
-// is given back by its token.
+// claim asks the store for a claim. The request outlives its caller's context, because an answer that nobody
+// waits for leaves rows leased; it is bounded by the time after which nothing of the claim could start. When
+// it is not known whether the claim was made, it is given back by its token.
 func (w *Writer) claim(
 	token fencerow.ClaimToken, ask func(context.Context) (*fencerow.Claim, error),
 ) (claim *fencerow.Claim, err error) {
@@ -118,20 +122,24 @@ func (w *Writer) claim(
 	return claim, err
 }
 
-// await waits for a batch. Once ctx is cancelled it gives running deliveries the grace period, then stops them.
-func (w *Writer) await(ctx context.Context, b *batch) {
+// await waits for the first batch. Once ctx is cancelled it gives the running deliveries of all of them one
+// grace period, stops them, and waits for all.
+func (w *Writer) await(ctx context.Context, batches ...*batch) {
 	select {
-	case <-b.settled:
+	case <-batches[0].settled:
 		return
 	case <-ctx.Done():
 	}
-	b.stop()
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.cfg.Grace)
-	defer cancel()
-	select {
-	case <-b.settled:
-	case <-grace.Done():
-		b.halt()
+	for _, b := range batches {
+		b.stop()
+	}
+	halt := time.AfterFunc(w.cfg.Grace, func() {
+		for _, b := range batches {
+			b.halt()
+		}
+	})
+	defer halt.Stop()
+	for _, b := range batches {
 		<-b.settled
 	}
 }

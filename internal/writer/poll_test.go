@@ -25,10 +25,10 @@ func TestPoll(t *testing.T) {
 		equal(t, "batches", h.obs.Metrics().Claims.ClaimedBatches, 1)
 
 		claims, recorded := h.records("batch claimed"), h.records("outcome recorded")
-		if len(claims) != 1 || len(claims[0]["correlation_ids"].([]any)) != 7 || claims[0]["count"] != 7.0 {
+		if len(claims) != 1 || idsOf(claims[0]) != 7 || claims[0]["count"] != 7.0 {
 			t.Errorf("claim records: %v", claims)
 		}
-		if len(recorded) != 1 || len(recorded[0]["correlation_ids"].([]any)) != 7 {
+		if len(recorded) != 1 || idsOf(recorded[0]) != 7 {
 			t.Errorf("success records: %v", recorded)
 		}
 	})
@@ -303,10 +303,12 @@ func TestTrustWindow(t *testing.T) {
 
 func TestConfigurationThatCannotHoldIsRefused(t *testing.T) {
 	for name, change := range map[string]func(*Config){
-		"NoInstance":                   func(c *Config) { c.Instance = "" },
-		"BadInstance":                  func(c *Config) { c.Instance = "two words" },
-		"NoWorker":                     func(c *Config) { c.Worker = "" },
-		"TimeoutEqualsLeaseLessMargin": func(c *Config) { c.Lease = 10 * time.Second; c.DeliveryTimeout = 9 * time.Second },
+		"NoInstance":  func(c *Config) { c.Instance = "" },
+		"BadInstance": func(c *Config) { c.Instance = "two words" },
+		"NoWorker":    func(c *Config) { c.Worker = "" },
+		"TimeoutEqualsLeaseLessMargin": func(c *Config) {
+			c.Lease, c.DeliveryTimeout = 10*time.Second, 9*time.Second
+		},
 		"DefaultTimeoutWithShortLease": func(c *Config) { c.Lease = 5 * time.Second },
 		"LeaseTooShort":                func(c *Config) { c.Lease = time.Millisecond },
 		"LeaseTooLong":                 func(c *Config) { c.Lease = 2 * time.Hour },

@@ -10,12 +10,13 @@ import (
 )
 
 const (
-	// recordLinger is how long the recorder waits after the first result for others to write with it. A record costs about as long, and
-	// one of 20 rows costs almost as much as one of 100.
+	// recordLinger is how long the recorder waits after the first result for others to write with it. A record
+	// costs about as long, and one of 20 rows costs almost as much as one of 100.
 	recordLinger = 2 * time.Millisecond
 	// The pauses between tries when the store is in trouble.
 	firstPause, lastPause = 50 * time.Millisecond, time.Second
-	// minWriteTime is what a write gets even at the end of the window: a late outcome still counts unless someone reclaimed the row.
+	// minWriteTime is what a write gets even at the end of the window: a late outcome still counts unless
+	// someone reclaimed the row.
 	minWriteTime = 3 * time.Second
 )
 
@@ -50,7 +51,8 @@ func (w *Writer) record(b *batch) {
 	}
 }
 
-// surviveRecorder ends a batch whose recorder panicked: what is not settled comes back when the lease expires.
+// surviveRecorder ends a batch whose recorder panicked: what is not settled comes back when the lease
+// expires.
 func (w *Writer) surviveRecorder(b *batch) {
 	v := recover()
 	if v == nil {
@@ -78,8 +80,8 @@ func (w *Writer) tendWindow(b *batch) time.Duration {
 	return max(b.window.left(now), lastPause)
 }
 
-// collect takes what has arrived. A result of an undecided streak is left aside unless nothing is to be waited for any more: all rows
-// are delivered, or the window nears its end.
+// collect takes what has arrived. A result of an undecided streak is left aside unless nothing is to be
+// waited for any more: all rows are delivered, or the window nears its end.
 func (w *Writer) collect(b *batch, delivered bool) group {
 	must := delivered || b.window.left(w.now()) <= Margin(w.cfg.Lease)
 	b.mu.Lock()
@@ -135,8 +137,8 @@ func (w *Writer) recordOutcomes(b *batch, results []result) {
 	w.reportRecorded(b, results, verdicts, repeated)
 }
 
-// reportRecorded counts, logs and sums up what was applied and what was lost. repeated says that an earlier try may have been done
-// without our knowing: an item lost to our own outcome was recorded then.
+// reportRecorded counts, logs and sums up what was applied and what was lost. repeated says that an earlier
+// try may have been done without our knowing: an item lost to our own outcome was recorded then.
 func (w *Writer) reportRecorded(b *batch, results []result, verdicts []fencerow.Verdict, repeated bool) {
 	var completed, duplicate []fencerow.CorrelationID
 	sum := tally{outcomes: map[fencerow.OutcomeKind]int{}}
@@ -170,8 +172,8 @@ func (w *Writer) reportRecorded(b *batch, results []result, verdicts []fencerow.
 	w.settle(b, len(results), sum)
 }
 
-// release gives rows back. One that the claim does not hold any more is lost like an outcome, unless an unacknowledged try may have
-// released it.
+// release gives rows back. One that the claim does not hold any more is lost like an outcome, unless an
+// unacknowledged try may have released it.
 func (w *Writer) release(b *batch, rows []fencerow.ReleaseRow) {
 	if len(rows) == 0 {
 		return
@@ -225,16 +227,19 @@ func (w *Writer) abandon(b *batch, err error, ids []fencerow.CorrelationID) {
 	w.settle(b, len(ids), tally{reason: string(code), err: err})
 }
 
-// persist repeats a write with the same token until it is acknowledged, or until the claim can be trusted no more. repeated says that a
-// try before the last may have been done without an acknowledgement.
+// persist repeats a write with the same token until it is acknowledged, or until a try that began when the
+// claim could be trusted no more: that one finds out whether the claim still stands, after a process was
+// stopped amid the try before. repeated says that an earlier try may have been done without an
+// acknowledgement.
 func (w *Writer) persist(b *batch, write func(context.Context) error) (repeated bool, err error) {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		over := b.window.left(w.now()) <= 0
 		err = w.tryWrite(b, write)
-		if err == nil || errors.Is(err, fencerow.ErrInvalidInput) {
+		if err == nil || over || errors.Is(err, fencerow.ErrInvalidInput) {
 			return repeated, err
 		}
 		repeated = repeated || !errors.Is(err, fencerow.ErrStoreBusy)
-		if b.window.left(w.now()) <= pause || !w.sleep(pause) {
+		if left := b.window.left(w.now()); left > 0 && !w.sleep(min(pause, left)) || w.life.Err() != nil {
 			return repeated, err
 		}
 	}

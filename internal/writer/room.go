@@ -30,8 +30,9 @@ func (w *Writer) startableLocked() int {
 	return int(min(float64(w.cfg.Concurrency)*float64(startBy)/float64(w.pace), float64(w.cfg.Budget)))
 }
 
-// roomLocked returns how many rows a poll may claim: what the budget leaves, and what can start in the window behind the rows that wait
-// already. With nothing in flight it is at least one row, however slow the ledger is.
+// roomLocked returns how many rows a poll may claim: what the budget leaves, and what can start in the window
+// behind the rows that wait already. With nothing in flight it is at least one row, however slow the ledger
+// is.
 func (w *Writer) roomLocked() int {
 	waiting := w.reserved
 	for b := range w.active {
@@ -45,7 +46,8 @@ func (w *Writer) roomLocked() int {
 	return max(room, 0)
 }
 
-// worthWhileLocked returns from how much room on a poll between the ticks is worth it: many small claims cost more than a few large.
+// worthWhileLocked returns from how much room on a poll between the ticks is worth it: many small claims cost
+// more than a few large.
 func (w *Writer) worthWhileLocked() int {
 	return max(1, min(w.cfg.BatchLimit, w.cfg.Budget/2, w.startableLocked()/2))
 }

@@ -7,12 +7,13 @@ import (
 )
 
 const (
-	// streakLength is how many different entries in a row must fail ambiguously, with no definite answer between, for the target to be
-	// to blame.
+	// streakLength is how many different entries in a row must fail ambiguously, with no definite answer
+	// between, for the target to be to blame.
 	streakLength = 5
 	// maxOwed bounds the charges waiting to be given back; each streak adds at most streakLength-1.
 	maxOwed = 64
-	// maxOweTries is in how many polls a charge is tried to be given back. The row may be under another worker's lease for a while.
+	// maxOweTries is in how many polls a charge is tried to be given back. The row may be under another worker's
+	// lease for a while.
 	maxOweTries = 120
 )
 
@@ -25,7 +26,8 @@ const (
 	forgiven       // the target's fault
 )
 
-// lapse is an ambiguous result of one entry: a 500, or no definite answer. Guarded by health.mu once it was handed over.
+// lapse is an ambiguous result of one entry: a 500, or no definite answer. Guarded by health.mu once it was
+// handed over.
 type lapse struct {
 	id            fencerow.OutboxID
 	correlationID fencerow.CorrelationID
@@ -40,7 +42,8 @@ type lapse struct {
 	tries    int
 }
 
-// streak is the ambiguous results since the last definite answer: the latest of each entry, fewer than streakLength entries.
+// streak is the ambiguous results since the last definite answer: the latest of each entry, fewer than
+// streakLength entries.
 type streak struct{ lapses []*lapse }
 
 // add appends l and reports whether the streak is now long enough to blame the target.
@@ -57,7 +60,8 @@ func (s *streak) add(l *lapse) bool {
 	return len(s.lapses) == streakLength
 }
 
-// breakUp ends the streak by a definite answer: each entry is charged for its own failure. It reports whether there was one.
+// breakUp ends the streak by a definite answer: each entry is charged for its own failure. It reports whether
+// there was one.
 func (s *streak) breakUp() bool { return len(s.end(charged)) > 0 }
 
 // forgive ends the streak by blaming the target.
@@ -73,14 +77,15 @@ func (s *streak) end(f fate) []*lapse {
 }
 
 const (
-	// drawsToBlame is how many target-wide answers an entry must draw, with others answered in between, to be charged for the last and
-	// for those that follow.
+	// drawsToBlame is how many target-wide answers an entry must draw, with others answered in between, to be
+	// charged for the last and for those that follow.
 	drawsToBlame = 3
 	// maxDraws bounds the entries remembered. The oldest half is forgotten at once.
 	maxDraws = 10_000
 )
 
-// draws counts the target-wide answers that single entries drew. It keeps two generations, so that forgetting costs nothing.
+// draws counts the target-wide answers that single entries drew. It keeps two generations, so that forgetting
+// costs nothing.
 type draws struct{ young, old map[fencerow.OutboxID]drawn }
 
 type drawn struct {
@@ -88,8 +93,9 @@ type drawn struct {
 	answered uint64 // health.answered at the last draw
 }
 
-// draw notes a target-wide answer to the entry and reports whether the entry is to blame: it drew enough of them, and others were
-// answered since the one before. Without such an answer the draw does not count: the target may just be down.
+// draw notes a target-wide answer to the entry and reports whether the entry is to blame: it drew enough of
+// them, and others were answered since the one before. Without such an answer the draw does not count: the
+// target may just be down.
 func (d *draws) draw(id fencerow.OutboxID, answered uint64) (blame bool) {
 	e := d.find(id)
 	between := e.times == 0 || answered > e.answered

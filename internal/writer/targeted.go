@@ -20,9 +20,12 @@ type TargetedResult struct {
 	Reason string
 }
 
-// RunTargeted claims one entry, delivers it, and waits until it is recorded. forceDue also takes an entry that waits for its retry. A
-// refusal is a result, not an error. While the target is on hold it delivers all the same: an operator asked.
-func (w *Writer) RunTargeted(ctx context.Context, id fencerow.CorrelationID, forceDue bool) (TargetedResult, error) {
+// RunTargeted claims one entry, delivers it, and waits until it is recorded. forceDue also takes an entry
+// that waits for its retry. A refusal is a result, not an error. While the target is on hold it delivers all
+// the same: an operator asked.
+func (w *Writer) RunTargeted(
+	ctx context.Context, id fencerow.CorrelationID, forceDue bool,
+) (TargetedResult, error) {
 	res := TargetedResult{CorrelationID: id}
 	if err := id.Validate(); err != nil {
 		return res, err

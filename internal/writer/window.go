@@ -2,9 +2,10 @@ package writer
 
 import "time"
 
-// window is how long a claim is trusted for sending. It opens just before the claim is requested, so that it ends before the lease
-// does however long the store's answer took. Both clocks are read, and the one that went further counts: the monotonic clock stands
-// still while a machine is suspended, and the wall clock can be set back.
+// window is how long a claim is trusted for sending. It opens just before the claim is requested, so that it
+// ends before the lease does however long the store's answer took. Both clocks are read, and the one that
+// went further counts: the monotonic clock stands still while a machine is suspended, and the wall clock can
+// be set back.
 type window struct {
 	opened, openedWall time.Time
 	startBy            time.Duration // since opening: no delivery starts at or after this

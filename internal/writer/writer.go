@@ -9,11 +9,11 @@ import (
 	"github.com/fourblocks2020/fencerow/internal/observe"
 )
 
-// ErrStopping: the writer was shut down; nothing was claimed.
+// ErrStopping says that the writer was shut down; nothing was claimed.
 const ErrStopping fencerow.Code = "writer_stopping"
 
-// Writer delivers the entries of one instance. All methods are safe for concurrent use. It runs goroutines only while rows are in
-// flight; one that is idle needs no closing.
+// Writer delivers the entries of one instance. All methods are safe for concurrent use. It runs goroutines
+// only while rows are in flight; one that is idle needs no closing.
 type Writer struct {
 	cfg    Config
 	store  fencerow.Claimer
@@ -26,8 +26,8 @@ type Writer struct {
 	life    context.Context
 	endLife context.CancelFunc
 
-	// running counts calls that may start goroutines, and the goroutines. It rises from zero only while mu is held and stopping is not
-	// set, so that a shutdown can wait for it.
+	// running counts calls that may start goroutines, and the goroutines. It rises from zero only while mu is
+	// held and stopping is not set, so that a shutdown can wait for it.
 	running sync.WaitGroup
 
 	mu       sync.Mutex
@@ -43,7 +43,8 @@ type Writer struct {
 	doubts   []doubt
 }
 
-// New returns a writer. A configuration that cannot hold is refused with an [*fencerow.InputError], before anything is used.
+// New returns a writer. A configuration that cannot hold is refused with an [*fencerow.InputError], before
+// anything is used.
 func New(store fencerow.Claimer, ledger fencerow.Ledger, obs *observe.Observer, cfg Config) (*Writer, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -66,8 +67,8 @@ func New(store fencerow.Claimer, ledger fencerow.Ledger, obs *observe.Observer, 
 	return w, nil
 }
 
-// Wake signals when a poll is worth while before the next tick: the last claim said that there is more, and there is room for it. The
-// channel is never closed.
+// Wake signals when a poll is worth while before the next tick: the last claim said that there is more, and
+// there is room for it. The channel is never closed.
 func (w *Writer) Wake() <-chan struct{} { return w.wake }
 
 // enter registers a call that may claim; leave ends it.
@@ -83,13 +84,15 @@ func (w *Writer) enter() bool {
 
 func (w *Writer) leave() { w.running.Done() }
 
-// start puts a claim to work: its recorder, its place in the queue and, within the bound, more workers. A claim that came too late, when
-// the target is already on hold or the writer stops, is given back by its recorder. The caller is inside enter and leave.
+// start puts a claim to work: its recorder, its place in the queue and, within the bound, more workers. A
+// claim that came too late, when the target is already on hold or the writer stops, is given back by its
+// recorder. The caller is inside enter and leave.
 func (w *Writer) start(b *batch, first bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.active[b] = struct{}{}
 	w.running.Go(func() { w.record(b) })
+	b.holds = w.health.holds.Load() // before asking for the hold: one that begins in between differs
 	if why, _ := w.health.hold(time.Now()); w.stopping || why != "" && !b.exempt {
 		b.stop()
 		return
