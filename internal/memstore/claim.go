@@ -79,7 +79,7 @@ func (s *Store) ClaimOne(ctx context.Context, p fencerow.ClaimOneParams) (*fence
 	}
 	var freed []*row
 	if r.claim != nil {
-		freed = in.expire(r.claim)
+		freed = in.expire(r.claim, now)
 	}
 	c := &claim{token: p.Token, worker: p.Worker, claimedAt: now, leaseExpiresAt: now.Add(micros(p.Lease))}
 	claimed := s.hold(in, c, []*row{r}, freed)
@@ -98,7 +98,7 @@ func (s *Store) refusal(in *instance, r *row, p *fencerow.ClaimOneParams, now ti
 		return fencerow.RefusedFinished
 	case in.heldAt != nil:
 		return fencerow.RefusedHeld
-	case !r.pending.dueBy(now) && !p.ForceDue:
+	case !r.pending.dueBy(now) && !p.ForceDue && (r.claim == nil || r.claim.activeAt(now)):
 		return fencerow.RefusedNotDue
 	case r.claim.activeAt(now):
 		return fencerow.RefusedLeased
@@ -117,13 +117,14 @@ func (in *instance) endExpired(now time.Time) []*row {
 	slices.SortFunc(expired, byLeaseEnd)
 	var freed []*row
 	for _, c := range expired[:min(len(expired), fencerow.MaxExpiredPerClaim)] {
-		freed = append(freed, in.expire(c)...)
+		freed = append(freed, in.expire(c, now)...)
 	}
 	return freed
 }
 
-// expire ends an expired claim and returns its rows. Each attempt counts: its worker may have sent before it died.
-func (in *instance) expire(c *claim) []*row {
+// expire ends an expired claim and returns its rows, which are due now, also if one had been claimed by force before its time. Each
+// attempt counts: its worker may have sent before it died.
+func (in *instance) expire(c *claim, now time.Time) []*row {
 	var freed []*row
 	for _, r := range c.rows {
 		in.letGo(c, r)
@@ -133,6 +134,9 @@ func (in *instance) expire(c *claim) []*row {
 		p.uncertain = true
 		p.outcome = fencerow.OutcomeRetryableFailure
 		p.reason = fencerow.ReasonLeaseExpired
+		if p.dueAt.After(now) {
+			p.dueAt = now
+		}
 		freed = append(freed, r)
 	}
 	return freed

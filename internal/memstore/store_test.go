@@ -32,3 +32,5 @@ func TestClosedStoreIsUnavailable(t *testing.T) {
 		}
 	}
 }
+
+func TestTwoStoresInMemoryAnswerAlike(t *testing.T) { storetest.Differential(t, harness{}, harness{}) }

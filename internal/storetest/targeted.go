@@ -12,7 +12,7 @@ func targetedCases() []testCase {
 		{"TargetedClaimIsRefusedWithItsReason", targetedClaimIsRefused},
 		{"ForceTakesAWaitingRow", forceTakesAWaitingRow},
 		{"ReleasedForcedRowWaitsAgain", releasedForcedRowWaitsAgain},
-		{"ExpiredForcedRowWaitsAgain", expiredForcedRowWaitsAgain},
+		{"ExpiredForcedRowIsDueAtOnce", expiredForcedRowIsDueAtOnce},
 		{"TargetedReclaimFreesTheWholeClaim", targetedReclaimFreesTheWholeClaim},
 		{"TargetedRefusalEndsNoClaim", targetedRefusalEndsNoClaim},
 	}
@@ -78,31 +78,28 @@ func releasedForcedRowWaitsAgain(s *scene) {
 	s.claimAll()
 }
 
-func expiredForcedRowWaitsAgain(s *scene) {
+func expiredForcedRowIsDueAtOnce(s *scene) {
 	r := s.fill(1)[0]
 	s.apply(s.one(r), retry(r, 20*time.Hour))
 	first := s.one(r)
 	s.refused(r.corr, false, fencerow.RefusedNotDue)
 	s.world.Advance(lease + tolerance)
-	before := s.picture(r)
-	s.refused(r.corr, false, fencerow.RefusedNotDue)
-	s.unchanged(before, s.picture(r))
-	// Forced again, it is reclaimed like any other row.
-	second := s.one(r)
+	second := must(s.tryOne(r.corr, false))(s)
+	s.sameRows(second, r)
 	if e := second.Entries[0]; !e.Reclaimed || e.Attempt != 3 || e.ExpiryCount != 1 || !e.Uncertain {
 		s.Errorf("claimed %+v, want a reclaimed row", e)
 	}
 	rises(s, first.Epoch, second.Epoch)
-	// A batch claim ends the expired claim, too, but the row's time has still not come.
-	s.world.Advance(lease + tolerance)
+	// A batch claim takes such a row as well.
+	s.apply(second, retry(r, 20*time.Hour))
+	third := s.one(r)
 	s.claimAll()
-	if p := s.pending(r); len(s.claims()) != 0 || p.Attempts != 3 || p.ExpiryCount != 2 || p.Due {
-		s.Errorf("pending %+v, want the claim ended and the row waiting", *p)
+	s.world.Advance(lease + tolerance)
+	fourth := s.claimAll(r)
+	if e := fourth.Entries[0]; !e.Reclaimed || e.Attempt != 5 {
+		s.Errorf("claimed %+v, want a reclaimed row", e)
 	}
-	s.world.Advance(20 * time.Hour)
-	if e := s.claimAll(r).Entries[0]; e.Reclaimed || e.Attempt != 4 {
-		s.Errorf("claimed %+v, want a row that an earlier call had freed", e)
-	}
+	rises(s, third.Epoch, fourth.Epoch)
 }
 
 func targetedReclaimFreesTheWholeClaim(s *scene) {
