@@ -185,7 +185,8 @@ func TestMetricsDocument(t *testing.T) {
 	t.Run("KeysAndOrderAreFixed", func(t *testing.T) {
 		got, err := json.Marshal(o.Metrics())
 		want := `{"available":true,"scope":"process_lifetime","instance_key":"instance-a",` +
-			`"claims":{"empty_polls_total":0,"claimed_batches_total":0,"unavailable_total":0,"lost_total":0,"foreign_instance_total":0},"outcomes":{` +
+			`"claims":{"empty_polls_total":0,"claimed_batches_total":0,"unavailable_total":0,` +
+			`"lost_total":0,"foreign_instance_total":0},"outcomes":{` +
 			`"completed_total":0,"duplicate_completed_total":0,"retryable_failure_total":0,` +
 			`"conflict_blocked_total":0,"permanent_failure_total":0,"dead_lettered_total":0}}`
 		if err != nil || string(got) != want {

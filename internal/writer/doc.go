@@ -11,6 +11,7 @@
 // exactly one of: recorded, released, lost, or abandoned when the store could not be reached while the claim
 // could be trusted (its lease then expires, and the row comes back marked uncertain).
 //
-// Locks: Writer.mu may be held while batch.mu is taken, never the other way round. No lock is held across a
-// call of the store, the ledger or the observer's alerter.
+// Locks: Writer.mu may be held while batch.mu or health.mu is taken, never the other way round; the latter
+// two are never held together. No lock is held across a call of the store or the ledger. The observer is
+// called under health.mu only, for a hold that begins or ends.
 package writer

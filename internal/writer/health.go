@@ -113,8 +113,8 @@ func (h *health) holdLocked(why fencerow.ReasonCode) (began bool) {
 		return false
 	}
 	h.held, h.reason = true, why
+	h.troubled.Store(true) // before the number: whoever sees the new one must see the hold
 	h.holds.Add(1)
-	h.troubled.Store(true)
 	h.obs.TargetHeld(why)
 	return true
 }

@@ -317,6 +317,39 @@ func TestDelivery(t *testing.T) {
 		}
 	})
 
+	bubble(t, "EntryThatTheLedgerAnswersTooSlowlyIsUncertainBookedOnceAndHoldsNobodyUp", func(t *testing.T) {
+		h := newHarness(t, nil)
+		booked := 0
+		h.ledger.set(func(ctx context.Context, d fencerow.Delivery) fencerow.Answer {
+			switch {
+			case d.Entry.CorrelationID != "slow-1":
+				return delivered()
+			case booked > 0:
+				return success(fencerow.AnswerDuplicate)
+			}
+			booked++
+			return hang(ctx, d) // booked, but the answer never arrives
+		})
+		h.enqueue("slow", 1)
+		for i := range 9 {
+			h.enqueue(fmt.Sprint("e", i), 5)
+			_, err := h.w.Poll(t.Context())
+			check(t, err)
+			pass(time.Second)
+			equal(t, "others completed", h.counts()[fencerow.StatusCompleted], int64(5*(i+1)))
+		}
+		pass(2 * time.Second)
+		equal(t, "uncertain", h.show("slow-1").Pending.Uncertain, true)
+		pass(time.Minute)
+		h.runOnce()
+		equal(t, "outcome", h.show("slow-1").Outcomes[0].Outcome, fencerow.OutcomeDuplicateCompleted)
+		equal(t, "booked", booked, 1)
+		sent := sendingsOf(h.ledger.take(), "slow-1")
+		if len(sent) != 2 || sent[1].epoch <= sent[0].epoch {
+			t.Errorf("sent: %v", sent)
+		}
+	})
+
 	bubble(t, "LowerAttemptLimitKeepsTheReasonOfTheLastFailure", func(t *testing.T) {
 		h := newHarness(t, func(c *Config) { c.MaxAttempts = 2 })
 		h.enqueue("e", 1)

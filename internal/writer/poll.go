@@ -102,12 +102,13 @@ func (w *Writer) poll(ctx context.Context, limit int) (PollResult, *batch, error
 }
 
 // claim asks the store for a claim. The request outlives its caller's context, because an answer that nobody
-// waits for leaves rows leased; it is bounded by the time after which nothing of the claim could start. When
-// it is not known whether the claim was made, it is given back by its token.
+// waits for leaves rows leased; it is bounded by about the time after which nothing of the claim could start.
+// When it is not known whether the claim was made, it is given back by its token.
 func (w *Writer) claim(
 	token fencerow.ClaimToken, ask func(context.Context) (*fencerow.Claim, error),
 ) (claim *fencerow.Claim, err error) {
-	ctx, cancel := context.WithTimeout(w.life, w.cfg.Lease-w.cfg.DeliveryTimeout-Margin(w.cfg.Lease))
+	ctx, cancel := context.WithTimeout(
+		w.life, max(w.cfg.Lease-w.cfg.DeliveryTimeout-Margin(w.cfg.Lease), minWriteTime))
 	defer cancel()
 	defer func() {
 		if v := recover(); v != nil {

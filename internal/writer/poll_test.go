@@ -202,6 +202,19 @@ func TestIdleWritersCountEveryPollAndLogNothing(t *testing.T) {
 	}
 }
 
+func TestEmptyPollAllocatesLittleAndAlwaysTheSame(t *testing.T) {
+	h := newHarness(t, nil)
+	poll := func() { h.runOnce() }
+	before := testing.AllocsPerRun(1000, poll)
+	for range 10_000 {
+		poll()
+	}
+	after := testing.AllocsPerRun(1000, poll)
+	if before > 12 || after > before {
+		t.Errorf("allocations of an empty poll: %v at first, %v after 10,000", before, after)
+	}
+}
+
 func TestTrustWindow(t *testing.T) {
 	bubble(t, "RowsThatCanNoLongerStartAreReleasedAtNoCost", func(t *testing.T) {
 		h := newHarness(t, func(c *Config) { c.Concurrency = 1 })

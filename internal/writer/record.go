@@ -217,14 +217,20 @@ func (b *batch) correlationIDs(rows []fencerow.ReleaseRow) []fencerow.Correlatio
 
 // abandon gives rows up that could not be written: they come back when the lease expires, marked uncertain.
 func (w *Writer) abandon(b *batch, err error, ids []fencerow.CorrelationID) {
-	code, ok := errors.AsType[fencerow.Code](err)
-	if e, isStore := errors.AsType[*fencerow.Error](err); isStore {
-		code = e.Code()
-	} else if !ok {
-		code = fencerow.ErrStoreFailed
-	}
+	code := codeOf(err)
 	w.obs.RecordAbandoned(code, ids)
 	w.settle(b, len(ids), tally{reason: string(code), err: err})
+}
+
+// codeOf returns the code that an error of a store carries.
+func codeOf(err error) fencerow.Code {
+	if e, ok := errors.AsType[*fencerow.Error](err); ok {
+		return e.Code()
+	}
+	if errors.Is(err, fencerow.ErrInvalidInput) {
+		return fencerow.ErrInvalidInput
+	}
+	return fencerow.ErrStoreFailed
 }
 
 // persist repeats a write with the same token until it is acknowledged, or until a try that began when the
