@@ -59,6 +59,8 @@ type Daemon struct {
 	ops    *ops // nil without a listener
 	notify notifier
 	state  state
+	// resumed asks for a follow-up; its capacity is 1.
+	resumed chan struct{}
 }
 
 // New checks the configuration; nothing is opened. The error is an [*fencerow.InputError].
@@ -84,7 +86,10 @@ func New(cfg Config) (*Daemon, error) {
 	if cfg.Grace < MinGrace || cfg.Grace > MaxGrace {
 		return nil, outOfBounds("grace", MinGrace, MaxGrace)
 	}
-	d := &Daemon{cfg: cfg, obs: cfg.Observer, notify: newNotifier(), state: state{interval: cfg.Interval}}
+	d := &Daemon{
+		cfg: cfg, obs: cfg.Observer, notify: newNotifier(), state: state{interval: cfg.Interval},
+		resumed: make(chan struct{}, 1),
+	}
 	if cfg.OpsListen == "" {
 		return d, nil
 	}

@@ -42,9 +42,10 @@ func (d *Daemon) followUp(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-d.cfg.Writer.Wake():
-			if d.state.mayFollowUp() {
-				d.poll(ctx, false)
-			}
+		case <-d.resumed:
+		}
+		if d.state.mayFollowUp() {
+			d.poll(ctx, false)
 		}
 	}
 }
@@ -95,6 +96,7 @@ func (e *SchemaError) Is(target error) bool { return target == fencerow.ErrStore
 
 // poll is one poll, of a tick or between two.
 func (d *Daemon) poll(ctx context.Context, ticked bool) {
+	before := d.state.pollBegins(ticked)
 	var res writer.PollResult
 	err := d.guard(ctx, func() (err error) {
 		res, err = d.cfg.Writer.Poll(ctx)
@@ -104,7 +106,12 @@ func (d *Daemon) poll(ctx context.Context, ticked bool) {
 	case err != nil:
 		d.state.pollFailed()
 	case res.Skipped != writer.SkippedStoreBusy:
-		d.state.pollGood(ticked)
+		if d.state.pollGood(ticked, before) {
+			select {
+			case d.resumed <- struct{}{}:
+			default:
+			}
+		}
 	}
 }
 

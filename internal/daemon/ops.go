@@ -29,6 +29,7 @@ const (
 // ops answers operators and their tools.
 type ops struct {
 	d        *Daemon
+	listen   func(context.Context) (net.Listener, error)
 	tokens   *bearer // nil if no token is required
 	server   *http.Server
 	ready    readiness
@@ -49,6 +50,7 @@ func newOps(d *Daemon) (*ops, error) {
 	case !LoopbackHost(host):
 		return nil, errOpsExposed
 	}
+	o.listen = o.bind
 	o.server = &http.Server{
 		Handler:           o.handler(),
 		ReadHeaderTimeout: opsTimeout,
@@ -63,8 +65,8 @@ func newOps(d *Daemon) (*ops, error) {
 
 var errOpsExposed = &fencerow.InputError{Field: "ops_listen", Problem: "is not on loopback; that needs an ops token file"}
 
-// listen binds the address. A name can mean anything, so what was bound is looked at again.
-func (o *ops) listen(ctx context.Context) (net.Listener, error) {
+// bind binds the address. A name can mean anything, so what was bound is looked at again.
+func (o *ops) bind(ctx context.Context) (net.Listener, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", o.d.cfg.OpsListen)
 	if err != nil {

@@ -25,7 +25,9 @@ type state struct {
 	beatAt   time.Time // zero until the first tick
 	goodAt   time.Time // of the last poll that did what it should
 	failed   int       // polls in a row
+	errors   uint64    // polls that ever failed
 	waits    bool      // an error forbids follow-ups until a tick's poll is good
+	wanted   bool      // a follow-up was asked for meanwhile
 }
 
 // beat notes that the tick loop is alive.
@@ -55,15 +57,27 @@ func (s *state) stop() {
 	s.stopping = true
 }
 
-// pollGood notes a poll that did what it should.
-func (s *state) pollGood(ticked bool) {
+// pollBegins notes that a poll begins and returns how many failed so far, for pollGood. What follow-ups were asked for before a tick is
+// what the tick itself does.
+func (s *state) pollBegins(ticked bool) (errorsBefore uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wanted = s.wanted && !ticked
+	return s.errors
+}
+
+// pollGood notes a poll that did what it should. A tick's, begun after the last error, allows follow-ups again; followUp says that one
+// was asked for while it ran.
+func (s *state) pollGood(ticked bool, errorsBefore uint64) (followUp bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failed = 0
 	s.goodAt = time.Now()
-	if ticked {
-		s.waits = false
+	if s.waits && ticked && s.errors == errorsBefore {
+		followUp = s.wanted
+		s.waits, s.wanted = false, false
 	}
+	return followUp
 }
 
 // pollFailed notes a failed poll and returns how many there were in a row.
@@ -71,13 +85,16 @@ func (s *state) pollFailed() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failed++
+	s.errors++
 	s.waits = true
 	return s.failed
 }
 
+// mayFollowUp reports whether a follow-up may poll now. One that may not is remembered.
 func (s *state) mayFollowUp() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.wanted = s.wanted || s.waits
 	return s.prepared && !s.waits
 }
 

@@ -1,0 +1,140 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fourblocks2020/fencerow"
+	"github.com/fourblocks2020/fencerow/internal/writer"
+)
+
+// sentinelError is an unexpected error whose text must not be shown.
+type sentinelError struct{}
+
+func (*sentinelError) Error() string { return sentinel }
+
+func TestAFailedPollIsOneErrorRecordAndTheLoopGoesOn(t *testing.T) {
+	tests := []struct {
+		name    string
+		fail    func() error
+		excType string
+	}{
+		{"AnError", func() error { return &sentinelError{} }, "*daemon.sentinelError"},
+		{"TheInnermostOfWrappedErrors",
+			func() error { return fmt.Errorf("poll %s: %w", sentinel, &sentinelError{}) }, "*daemon.sentinelError"},
+		{"AStoresError", storeDown, "*errors.errorString"},
+		{"APanicWithAnError", func() error { panic(&sentinelError{}) }, "*daemon.sentinelError"},
+		{"APanicWithText", func() error { panic(sentinel) }, "string"},
+		{"APanicOfTheRuntime", func() error { var m map[string]int; m[sentinel] = 1; return nil }, "runtime.plainError"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newScripted(func(n int) (writer.PollResult, error) {
+					if n <= 2 {
+						return writer.PollResult{}, tt.fail()
+					}
+					return writer.PollResult{}, nil
+				})
+				b := newBench(t, w, nil)
+				b.runFor(3*interval + interval/2)
+				equal(t, "polls", len(w.polledAt()), 4)
+				errs := b.log.at(t, slog.LevelError)
+				if len(errs) != 2 {
+					t.Fatalf("got %d error records, want one for each failed poll: %v", len(errs), errs)
+				}
+				for _, record := range errs {
+					sameRecord(t, "record", record, map[string]any{
+						"level": "ERROR", "msg": "poll failed", "reason": "ledger_writer_run_once_failed",
+						"instance_key": string(self), "exc_type": tt.excType,
+					})
+				}
+				if strings.Contains(b.log.text(), sentinel) {
+					t.Errorf("the log shows the error's text:\n%s", b.log.text())
+				}
+			})
+		})
+	}
+}
+
+func TestABusyStoreIsNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newScripted(func(int) (writer.PollResult, error) {
+			return writer.PollResult{Skipped: writer.SkippedStoreBusy}, nil
+		})
+		b := newBench(t, w, nil)
+		b.runFor(5*interval + interval/2)
+		equal(t, "polls", len(w.polledAt()), 6)
+		equal(t, "errors", len(b.log.at(t, slog.LevelError)), 0)
+		_, failed, _ := b.d.state.polls()
+		equal(t, "failed polls", failed, 0)
+	})
+}
+
+func TestADatabaseThatIsDownAtStartIsTriedAtEachTick(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newScripted(idle)
+		b := newBench(t, w, nil)
+		b.store.fail(storeDown())
+		stop := b.start()
+		time.Sleep(4*interval + interval/2)
+		synctest.Wait()
+		equal(t, "tries", b.store.asked, 5)
+		equal(t, "errors", len(b.log.at(t, slog.LevelError)), 5)
+		equal(t, "warnings", len(b.log.at(t, slog.LevelWarn)), 1)
+		equal(t, "polls", len(w.polledAt()), 0)
+		why, _, _ := b.d.state.polls()
+		equal(t, "readiness", why, NotReadyStarting)
+
+		b.store.fail(nil)
+		time.Sleep(interval)
+		synctest.Wait()
+		equal(t, "polls", len(w.polledAt()), 1)
+		why, failed, _ := b.d.state.polls()
+		equal(t, "readiness", why, "")
+		equal(t, "failed polls", failed, 0)
+		if _, err := b.store.Hold(t.Context(), self); err != nil {
+			t.Errorf("the instance is not registered: %v", err)
+		}
+		time.Sleep(interval)
+		check(t, stop())
+		equal(t, "tries", b.store.asked, 6)
+		if strings.Contains(b.log.text(), sentinel) {
+			t.Errorf("the log shows the error's text:\n%s", b.log.text())
+		}
+	})
+}
+
+func TestASchemaOfAnotherVersionEndsTheDaemon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newScripted(idle)
+		b := newBench(t, w, nil)
+		b.store.fail(fencerow.NewError("check the schema version", fencerow.ErrStoreSchema, nil))
+		err := b.d.Run(t.Context())
+		if !errors.Is(err, fencerow.ErrStoreSchema) || !strings.Contains(err.Error(), "fencerow migrate up") {
+			t.Errorf("got %v", err)
+		}
+		equal(t, "polls", len(w.polledAt()), 0)
+		equal(t, "last event", b.log.at(t, slog.LevelInfo)[2]["msg"], any("stopped"))
+	})
+}
+
+func TestASchemaThatChangesLaterIsAFailedPoll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newScripted(func(n int) (writer.PollResult, error) {
+			if n == 1 {
+				return writer.PollResult{}, nil
+			}
+			return writer.PollResult{}, fencerow.NewError("claim batch", fencerow.ErrStoreSchema, nil)
+		})
+		b := newBench(t, w, nil)
+		b.runFor(2*interval + interval/2)
+		equal(t, "polls", len(w.polledAt()), 3)
+		equal(t, "errors", len(b.log.at(t, slog.LevelError)), 2)
+	})
+}
