@@ -42,15 +42,26 @@ held AS MATERIALIZED (
     EXCEPT
     SELECT f.outbox_id FROM freed f
 ),
-candidate AS MATERIALIZED (
+above AS MATERIALIZED (
     SELECT p.outbox_id, p.next_retry_at, p.last_epoch, p.expiry_count
     FROM fencerow.ledger_pending p
-    WHERE p.instance_key = $1::text
+    WHERE NOT $2::boolean
+        AND p.instance_key = $1::text
+        AND p.next_retry_at >= $3::timestamptz
         AND p.next_retry_at <= (SELECT at FROM moment)
-        AND p.next_retry_at >= CASE WHEN EXISTS (SELECT FROM freed) THEN '-infinity'::timestamptz ELSE $2::timestamptz END
         AND p.outbox_id NOT IN (SELECT h.outbox_id FROM held h)
     ORDER BY p.next_retry_at, p.outbox_id
-    LIMIT $3::integer
+    LIMIT $4::integer
+),
+due AS MATERIALIZED (
+    SELECT p.outbox_id, p.next_retry_at, p.last_epoch, p.expiry_count
+    FROM fencerow.ledger_pending p
+    WHERE ((SELECT count(*) FROM above) < $4::integer OR EXISTS (SELECT FROM freed))
+        AND p.instance_key = $1::text
+        AND p.next_retry_at <= (SELECT at FROM moment)
+        AND p.outbox_id NOT IN (SELECT h.outbox_id FROM held h)
+    ORDER BY p.next_retry_at, p.outbox_id
+    LIMIT $4::integer
 ),
 marked AS (
     UPDATE fencerow.ledger_pending p
@@ -59,45 +70,58 @@ marked AS (
         expiry_count = least(p.expiry_count, 2147483646) + 1,
         delivery_uncertain = true,
         last_epoch = greatest(p.last_epoch, f.claim_epoch),
+        next_retry_at = least(p.next_retry_at, m.at),
         outcome = 'retryable_failure',
         reason = 'lease_expired'
-    FROM freed f
+    FROM freed f, moment m
     WHERE p.outbox_id = f.outbox_id AND p.instance_key = $1::text
-    RETURNING p.outbox_id, p.last_epoch, p.expiry_count
+    RETURNING p.outbox_id, p.next_retry_at, p.last_epoch, p.expiry_count
+),
+candidate AS MATERIALIZED (
+    SELECT k.outbox_id, k.next_retry_at, k.last_epoch, k.expiry_count, true AS reclaimed
+    FROM marked k
+    UNION ALL
+    SELECT d.outbox_id, d.next_retry_at, d.last_epoch, d.expiry_count, false
+    FROM due d
+    WHERE d.outbox_id NOT IN (SELECT f.outbox_id FROM freed f)
+    UNION ALL
+    SELECT a.outbox_id, a.next_retry_at, a.last_epoch, a.expiry_count, false
+    FROM above a
+    WHERE NOT EXISTS (SELECT FROM due)
 ),
 ranked AS MATERIALIZED (
     SELECT
         c.outbox_id,
         c.next_retry_at,
-        m.outbox_id IS NOT NULL AS reclaimed,
-        coalesce(m.expiry_count, c.expiry_count) >= 2 AS suspect,
+        c.reclaimed,
+        c.expiry_count >= 2 AS suspect,
         row_number() OVER (ORDER BY c.next_retry_at, c.outbox_id) AS position
     FROM candidate c
-    LEFT JOIN marked m ON m.outbox_id = c.outbox_id
 ),
 picked AS MATERIALIZED (
     SELECT r.outbox_id, r.next_retry_at, r.reclaimed, r.position
     FROM ranked r
-    WHERE r.position = 1
-        OR r.position < (SELECT coalesce(min(s.position) FILTER (WHERE s.suspect), 1001) FROM ranked s)
+    WHERE r.position <= $4::integer
+        AND (
+            r.position = 1
+            OR r.position < (SELECT coalesce(min(s.position) FILTER (WHERE s.suspect), 8001) FROM ranked s)
+        )
 ),
 claim AS (
     INSERT INTO fencerow.ledger_claim (
         claim_token, claim_epoch, claimed_at, lease_expires_at, instance_key, claimed_by, outbox_ids
     )
     SELECT
-        $4::uuid,
+        $5::uuid,
         greatest(
             (extract(epoch FROM m.at) * 1000000)::bigint,
             1 + (SELECT coalesce(max(c.last_epoch), 0) FROM candidate c),
-            1 + (SELECT coalesce(max(f.claim_epoch), 0) FROM freed f),
-            1 + (SELECT coalesce(max(k.last_epoch), 0) FROM marked k),
-            $5::bigint
+            $6::bigint
         ),
         m.at,
-        m.at + $6::interval,
+        m.at + $7::interval,
         $1::text,
-        $7::text,
+        $8::text,
         (SELECT array_agg(p.outbox_id ORDER BY p.position) FROM picked p)
     FROM moment m
     WHERE EXISTS (SELECT FROM picked)
@@ -116,6 +140,7 @@ FROM claim c
 
 type ClaimBatchParams struct {
 	InstanceKey string
+	FromStart   bool
 	Floor       time.Time
 	RowLimit    int32
 	ClaimToken  pgtype.UUID
@@ -139,10 +164,14 @@ type ClaimBatchRow struct {
 // an outcome may be committing under it right now. It returns no payload and one row: a client that stops reading keeps no lock.
 // Plan: claims by ledger_claim_instance; candidates in order by ledger_pending_due, held ones filtered by a hashed subplan.
 // Rejected: outbox_id <> ALL (array), which falls with the number of workers; NOT EXISTS, a nested loop, a tenth of the rate.
+// The floor, a due time below which a recent scan left nothing, spares the entries of finished rows that a held snapshot keeps in the
+// index. It is a hint: unless what lies above it fills the claim, the scan begins at the start.
+// What was freed is as it is marked now, and due, also if it had been claimed by force before its time.
 // A row whose last two attempts ended by expiry is claimed alone: whatever kills its workers does not use up its neighbours' attempts.
 func (q *Queries) ClaimBatch(ctx context.Context, arg ClaimBatchParams) (ClaimBatchRow, error) {
 	row := q.db.QueryRow(ctx, ClaimBatch,
 		arg.InstanceKey,
+		arg.FromStart,
 		arg.Floor,
 		arg.RowLimit,
 		arg.ClaimToken,
@@ -475,7 +504,7 @@ allowed AS MATERIALIZED (
     SELECT p.outbox_id, p.last_epoch
     FROM pending p, moment m
     WHERE current_setting('fencerow.locked', true) = $2::text
-        AND (p.next_retry_at <= m.at OR $3::boolean)
+        AND (p.next_retry_at <= m.at OR $3::boolean OR EXISTS (SELECT FROM holder))
 ),
 expired AS MATERIALIZED (
     SELECT c.claim_token
@@ -503,9 +532,10 @@ marked AS (
         expiry_count = least(p.expiry_count, 2147483646) + 1,
         delivery_uncertain = true,
         last_epoch = greatest(p.last_epoch, f.claim_epoch),
+        next_retry_at = least(p.next_retry_at, m.at),
         outcome = 'retryable_failure',
         reason = 'lease_expired'
-    FROM freed f
+    FROM freed f, moment m
     WHERE p.outbox_id = f.outbox_id AND p.instance_key = $2::text
     RETURNING p.outbox_id, p.last_epoch
 ),
@@ -518,7 +548,6 @@ claim AS (
         greatest(
             (extract(epoch FROM m.at) * 1000000)::bigint,
             1 + a.last_epoch,
-            1 + (SELECT coalesce(max(f.claim_epoch), 0) FROM freed f),
             1 + (SELECT coalesce(max(k.last_epoch), 0) FROM marked k),
             $5::bigint
         ),
@@ -573,7 +602,7 @@ type ClaimOneRow struct {
 }
 
 // ClaimOne is ClaimBatch for one entry by its correlation id. It always returns one row: a claim, or what is in the way of one.
-// Nothing is freed unless the row can then be claimed: locked, not on hold, and due or forced.
+// Nothing is freed unless the row can then be claimed: locked, not on hold, and due or forced. What an expired claim held is due.
 func (q *Queries) ClaimOne(ctx context.Context, arg ClaimOneParams) (ClaimOneRow, error) {
 	row := q.db.QueryRow(ctx, ClaimOne,
 		arg.CorrelationID,
@@ -736,7 +765,7 @@ resolvable AS MATERIALIZED (
             k.outbox_id IN (
                 SELECT w.outbox_id
                 FROM written w
-                WHERE w.status = 'completed' AND w.outbox_id NOT IN (SELECT s.outbox_id FROM snapshot s)
+                WHERE w.status = 'completed' AND (k.slot_id IS NULL OR w.outbox_id NOT IN (SELECT s.outbox_id FROM snapshot s))
             )
             OR k.slot_id IN (SELECT a.slot_id FROM accepted a) AND (
                 k.outbox_id IN (SELECT w.outbox_id FROM written w WHERE w.status = 'completed')
@@ -796,7 +825,7 @@ type ClaimRecordRow struct {
 // IS TRUE keeps the test a hashed subplan; as a join the planner may pick a nested loop over a thousand by a thousand.
 // A snapshot counts only if its entry really ended here, in success, and is of the entry's own slot and currency.
 // A slot whose entries have finished without a snapshot is known too.
-// Open skips are few. One is resolved by its own entry's success without a snapshot, or, once a snapshot of its slot is accepted, if its
+// Open skips are few. One is resolved by its own entry's success if that has no slot or no snapshot, or, once a snapshot of its slot is accepted, if its
 // entry is a success, now or before.
 func (q *Queries) ClaimRecord(ctx context.Context, arg ClaimRecordParams) (ClaimRecordRow, error) {
 	row := q.db.QueryRow(ctx, ClaimRecord,

@@ -34,16 +34,11 @@ func (s *Store) ClaimBatch(ctx context.Context, p fencerow.ClaimBatchParams) (*f
 		}
 	}
 	made, err := s.claimBatch(ctx, op, p, floor)
-	if err == nil && made == nil && !floor.IsZero() {
-		// Nothing above the floor says nothing about what lies below it.
-		floor = time.Time{}
-		made, err = s.claimBatch(ctx, op, p, floor)
-	}
 	if err != nil {
 		return nil, err
 	}
 	if made == nil {
-		state.found(0, p.Limit, floor, time.Time{})
+		state.found(false, true, time.Time{})
 		return emptyClaim(p.Instance, p.Token), nil
 	}
 	claim, err := s.newClaim(op, p.Instance, p.Token, made.row.ClaimEpoch, made.row.ClaimedAt, made.row.LeaseExpiresAt, made.entries)
@@ -51,16 +46,9 @@ func (s *Store) ClaimBatch(ctx context.Context, p fencerow.ClaimBatchParams) (*f
 		return nil, err
 	}
 	markReclaimed(claim, made.row.ReclaimedIds)
-	full := int(made.row.RowCount) == p.Limit || made.row.Cut
-	claim.More = full || !floor.IsZero()
-	if full {
-		state.found(int(made.row.RowCount), p.Limit, floor, made.row.Reached)
-	} else {
-		state.found(0, p.Limit, floor, time.Time{})
-		if claim.More {
-			state.wake()
-		}
-	}
+	full := int(made.row.RowCount) == p.Limit
+	claim.More = full || made.row.Cut
+	state.found(claim.More, floor.IsZero() || !claim.More, made.row.Reached)
 	return claim, nil
 }
 
@@ -74,14 +62,14 @@ func (st *instanceState) hints() (quiet bool, floor time.Time) {
 	return st.quiet, floor
 }
 
-// found notes what a claim found that scanned from floor: a full one whose last row was due at reached, or one that left nothing behind.
-func (st *instanceState) found(rows, limit int, floor, reached time.Time) {
+// found notes what a claim left behind: more due rows, from reached on, or nothing; and whether it scanned from the start.
+func (st *instanceState) found(more, fromStart bool, reached time.Time) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if floor.IsZero() {
+	if fromStart {
 		st.scannedAt = time.Now()
 	}
-	st.quiet = rows == 0
+	st.quiet = !more
 	st.floor = reached
 }
 
@@ -115,7 +103,7 @@ type madeClaim struct {
 	entries []db.ClaimEntriesRow
 }
 
-// claimBatch makes one claim of what lies at or above the floor; nil if there is nothing.
+// claimBatch makes one claim, from the floor on if there is one; nil if nothing is due.
 func (s *Store) claimBatch(
 	ctx context.Context, op string, p fencerow.ClaimBatchParams, floor time.Time,
 ) (*madeClaim, error) {
@@ -132,6 +120,7 @@ func (s *Store) claimBatch(
 				ClaimedBy:   string(p.Worker),
 				RowLimit:    int32(p.Limit), //nolint:gosec // at most MaxBatch
 				Lease:       p.Lease,
+				FromStart:   floor.IsZero(),
 				Floor:       floor,
 				MinEpoch:    s.highestEpoch.Load() + 1,
 			})

@@ -20,14 +20,12 @@ const (
 	rollback = "ROLLBACK"
 )
 
-// texts are the statements whose exact form the fence rests on. They are fields so that a test can take a guard away and show that the
-// suite notices.
+// texts are how transactions begin and, in tests only, how statements are rewritten: a test takes a guard away and shows that the suite
+// notices.
 type texts struct {
 	begin   string
-	rewrite func(sql string) string
+	rewrite func(sql string) string // nil outside tests
 }
-
-func defaultTexts() texts { return texts{begin: begin} }
 
 // call is one statement of a pipeline: a generated method, called twice. The first time its statement is queued and its answer is
 // errQueued; the second time it reads the answer. It must not depend on the answers of others.

@@ -69,16 +69,18 @@ func Open(cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, fencerow.NewError("parse the DSN", fencerow.ErrDSNInvalid, err)
 	}
-	if cfg.MaxConns != 0 {
-		poolConfig.MaxConns = cfg.MaxConns
-	} else {
+	if poolConfig.MaxConns = cfg.MaxConns; cfg.MaxConns == 0 {
 		poolConfig.MaxConns = 8
 	}
 	if cfg.ApplicationName == "" {
 		cfg.ApplicationName = "fencerow"
 	}
 	poolConfig.ConnConfig.RuntimeParams["application_name"] = cfg.ApplicationName
-	poolConfig.ConnConfig.ConnectTimeout = cfg.Timeout
+	return open(poolConfig, cfg.Timeout)
+}
+
+func open(poolConfig *pgxpool.Config, timeout time.Duration) (*Store, error) {
+	poolConfig.ConnConfig.ConnectTimeout = timeout
 	// A ping before use would double the round trips of an idle poll. A connection that turns out dead fails its call, and the pool is
 	// then emptied.
 	poolConfig.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
@@ -88,8 +90,8 @@ func Open(cfg Config) (*Store, error) {
 	}
 	return &Store{
 		pool:      pool,
-		timeout:   cfg.Timeout,
-		texts:     defaultTexts(),
+		timeout:   timeout,
+		texts:     texts{begin: begin},
 		instances: map[fencerow.InstanceKey]*instanceState{},
 	}, nil
 }

@@ -61,12 +61,25 @@ held AS MATERIALIZED (
     EXCEPT
     SELECT f.outbox_id FROM freed f
 ),
-candidate AS MATERIALIZED (
+-- The floor, a due time below which a recent scan left nothing, spares the entries of finished rows that a held snapshot keeps in the
+-- index. It is a hint: unless what lies above it fills the claim, the scan begins at the start.
+above AS MATERIALIZED (
     SELECT p.outbox_id, p.next_retry_at, p.last_epoch, p.expiry_count
     FROM fencerow.ledger_pending p
-    WHERE p.instance_key = @instance_key::text
+    WHERE NOT @from_start::boolean
+        AND p.instance_key = @instance_key::text
+        AND p.next_retry_at >= @floor::timestamptz
         AND p.next_retry_at <= (SELECT at FROM moment)
-        AND p.next_retry_at >= CASE WHEN EXISTS (SELECT FROM freed) THEN '-infinity'::timestamptz ELSE @floor::timestamptz END
+        AND p.outbox_id NOT IN (SELECT h.outbox_id FROM held h)
+    ORDER BY p.next_retry_at, p.outbox_id
+    LIMIT @row_limit::integer
+),
+due AS MATERIALIZED (
+    SELECT p.outbox_id, p.next_retry_at, p.last_epoch, p.expiry_count
+    FROM fencerow.ledger_pending p
+    WHERE ((SELECT count(*) FROM above) < @row_limit::integer OR EXISTS (SELECT FROM freed))
+        AND p.instance_key = @instance_key::text
+        AND p.next_retry_at <= (SELECT at FROM moment)
         AND p.outbox_id NOT IN (SELECT h.outbox_id FROM held h)
     ORDER BY p.next_retry_at, p.outbox_id
     LIMIT @row_limit::integer
@@ -78,28 +91,44 @@ marked AS (
         expiry_count = least(p.expiry_count, 2147483646) + 1,
         delivery_uncertain = true,
         last_epoch = greatest(p.last_epoch, f.claim_epoch),
+        next_retry_at = least(p.next_retry_at, m.at),
         outcome = 'retryable_failure',
         reason = 'lease_expired'
-    FROM freed f
+    FROM freed f, moment m
     WHERE p.outbox_id = f.outbox_id AND p.instance_key = @instance_key::text
-    RETURNING p.outbox_id, p.last_epoch, p.expiry_count
+    RETURNING p.outbox_id, p.next_retry_at, p.last_epoch, p.expiry_count
+),
+-- What was freed is as it is marked now, and due, also if it had been claimed by force before its time.
+candidate AS MATERIALIZED (
+    SELECT k.outbox_id, k.next_retry_at, k.last_epoch, k.expiry_count, true AS reclaimed
+    FROM marked k
+    UNION ALL
+    SELECT d.outbox_id, d.next_retry_at, d.last_epoch, d.expiry_count, false
+    FROM due d
+    WHERE d.outbox_id NOT IN (SELECT f.outbox_id FROM freed f)
+    UNION ALL
+    SELECT a.outbox_id, a.next_retry_at, a.last_epoch, a.expiry_count, false
+    FROM above a
+    WHERE NOT EXISTS (SELECT FROM due)
 ),
 ranked AS MATERIALIZED (
     SELECT
         c.outbox_id,
         c.next_retry_at,
-        m.outbox_id IS NOT NULL AS reclaimed,
-        coalesce(m.expiry_count, c.expiry_count) >= 2 AS suspect,
+        c.reclaimed,
+        c.expiry_count >= 2 AS suspect,
         row_number() OVER (ORDER BY c.next_retry_at, c.outbox_id) AS position
     FROM candidate c
-    LEFT JOIN marked m ON m.outbox_id = c.outbox_id
 ),
 -- A row whose last two attempts ended by expiry is claimed alone: whatever kills its workers does not use up its neighbours' attempts.
 picked AS MATERIALIZED (
     SELECT r.outbox_id, r.next_retry_at, r.reclaimed, r.position
     FROM ranked r
-    WHERE r.position = 1
-        OR r.position < (SELECT coalesce(min(s.position) FILTER (WHERE s.suspect), 1001) FROM ranked s)
+    WHERE r.position <= @row_limit::integer
+        AND (
+            r.position = 1
+            OR r.position < (SELECT coalesce(min(s.position) FILTER (WHERE s.suspect), 8001) FROM ranked s)
+        )
 ),
 claim AS (
     INSERT INTO fencerow.ledger_claim (
@@ -110,8 +139,6 @@ claim AS (
         greatest(
             (extract(epoch FROM m.at) * 1000000)::bigint,
             1 + (SELECT coalesce(max(c.last_epoch), 0) FROM candidate c),
-            1 + (SELECT coalesce(max(f.claim_epoch), 0) FROM freed f),
-            1 + (SELECT coalesce(max(k.last_epoch), 0) FROM marked k),
             @min_epoch::bigint
         ),
         m.at,
@@ -154,12 +181,12 @@ holder AS MATERIALIZED (
     FROM fencerow.ledger_claim
     WHERE instance_key = @instance_key::text AND outbox_ids @> ARRAY[(SELECT outbox_id FROM pending)]
 ),
--- Nothing is freed unless the row can then be claimed: locked, not on hold, and due or forced.
+-- Nothing is freed unless the row can then be claimed: locked, not on hold, and due or forced. What an expired claim held is due.
 allowed AS MATERIALIZED (
     SELECT p.outbox_id, p.last_epoch
     FROM pending p, moment m
     WHERE current_setting('fencerow.locked', true) = @instance_key::text
-        AND (p.next_retry_at <= m.at OR @force_due::boolean)
+        AND (p.next_retry_at <= m.at OR @force_due::boolean OR EXISTS (SELECT FROM holder))
 ),
 expired AS MATERIALIZED (
     SELECT c.claim_token
@@ -187,9 +214,10 @@ marked AS (
         expiry_count = least(p.expiry_count, 2147483646) + 1,
         delivery_uncertain = true,
         last_epoch = greatest(p.last_epoch, f.claim_epoch),
+        next_retry_at = least(p.next_retry_at, m.at),
         outcome = 'retryable_failure',
         reason = 'lease_expired'
-    FROM freed f
+    FROM freed f, moment m
     WHERE p.outbox_id = f.outbox_id AND p.instance_key = @instance_key::text
     RETURNING p.outbox_id, p.last_epoch
 ),
@@ -202,7 +230,6 @@ claim AS (
         greatest(
             (extract(epoch FROM m.at) * 1000000)::bigint,
             1 + a.last_epoch,
-            1 + (SELECT coalesce(max(f.claim_epoch), 0) FROM freed f),
             1 + (SELECT coalesce(max(k.last_epoch), 0) FROM marked k),
             @min_epoch::bigint
         ),
@@ -405,7 +432,7 @@ seen_slot AS (
     ORDER BY f.slot_id
     ON CONFLICT (instance_key, slot_id) DO NOTHING
 ),
--- Open skips are few. One is resolved by its own entry's success without a snapshot, or, once a snapshot of its slot is accepted, if its
+-- Open skips are few. One is resolved by its own entry's success if that has no slot or no snapshot, or, once a snapshot of its slot is accepted, if its
 -- entry is a success, now or before.
 resolvable AS MATERIALIZED (
     SELECT k.correlation_id
@@ -416,7 +443,7 @@ resolvable AS MATERIALIZED (
             k.outbox_id IN (
                 SELECT w.outbox_id
                 FROM written w
-                WHERE w.status = 'completed' AND w.outbox_id NOT IN (SELECT s.outbox_id FROM snapshot s)
+                WHERE w.status = 'completed' AND (k.slot_id IS NULL OR w.outbox_id NOT IN (SELECT s.outbox_id FROM snapshot s))
             )
             OR k.slot_id IN (SELECT a.slot_id FROM accepted a) AND (
                 k.outbox_id IN (SELECT w.outbox_id FROM written w WHERE w.status = 'completed')

@@ -9,7 +9,7 @@ SELECT
     coalesce(s.slot_id, w.slot_id)::text AS slot_id,
     s.strategy,
     s.currency,
-    s.cash_balance::text AS cash_balance,
+    coalesce(s.cash_balance, 0)::text AS cash_balance,
     s.ledger_version,
     s.updated_at,
     (

@@ -1,0 +1,46 @@
+package pgstore
+
+import (
+	"testing"
+
+	"github.com/fourblocks2020/fencerow/internal/pgtest"
+	"github.com/fourblocks2020/fencerow/internal/storetest"
+)
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	database := pgtest.NewDatabase(t, schema)
+	storetest.Run(t, newHarness(t, database.DSN(), database.DSN(), nil))
+}
+
+// Every statement of the store must mean the same whatever the way pgx sends it, as it must for users behind a connection pooler.
+func TestConformanceInEveryQueryMode(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"cache_describe", "describe_exec", "exec", "simple_protocol"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			database := pgtest.NewDatabase(t, schema)
+			dsn := database.DSN(pgtest.With("default_query_exec_mode", mode))
+			storetest.Run(t, newHarness(t, dsn, database.DSN(), nil))
+		})
+	}
+}
+
+// A role whose default isolation is stricter, or whose time zone is another, changes nothing. It has the grants that the documentation
+// gives to a daemon and no more.
+func TestConformanceUnderOtherDefaults(t *testing.T) {
+	t.Parallel()
+	for name, defaults := range map[string]map[string]string{
+		"repeatable read": {"default_transaction_isolation": "repeatable read"},
+		"serializable":    {"default_transaction_isolation": "serializable"},
+		"time zone":       {"TimeZone": "Asia/Kathmandu"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			database := pgtest.NewDatabase(t, schema)
+			role := database.NewRole(t, defaults)
+			database.Exec(t, grants(role.Name))
+			storetest.Run(t, newHarness(t, database.DSN(pgtest.As(role)), database.DSN(), nil))
+		})
+	}
+}

@@ -1,0 +1,128 @@
+package pgstore
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/fourblocks2020/fencerow"
+	"github.com/fourblocks2020/fencerow/internal/migrate"
+	"github.com/fourblocks2020/fencerow/internal/pgtest"
+	"github.com/fourblocks2020/fencerow/internal/storetest"
+)
+
+// schema is a database with the whole history applied.
+var schema = pgtest.NewTemplate(func(ctx context.Context, dsn string) error {
+	_, err := migrate.Up(ctx, dsn)
+	return err
+})
+
+// harness makes worlds on one database. A mutation is applied to each store that a world opens.
+type harness struct {
+	dsn    string
+	admin  *pgxpool.Pool
+	mutate func(*Store)
+	worlds atomic.Int64
+}
+
+var _ storetest.Harness = (*harness)(nil)
+
+func newHarness(t *testing.T, dsn, adminDSN string, mutate func(*Store)) *harness {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(adminDSN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.MaxConns = 4
+	admin, err := pgxpool.NewWithConfig(context.Background(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(admin.Close)
+	return &harness{dsn: dsn, admin: admin, mutate: mutate}
+}
+
+// World implements [storetest.Harness].
+func (h *harness) World(t storetest.TB) storetest.World {
+	return &world{harness: h, t: t, number: h.worlds.Add(1)}
+}
+
+type world struct {
+	*harness
+	t      storetest.TB
+	number int64
+
+	mu        sync.Mutex
+	instances []string
+}
+
+// Open returns a store with a small pool of its own.
+func (w *world) Open() fencerow.Store {
+	store, err := Open(Config{DSN: w.dsn, MaxConns: 4})
+	if err != nil {
+		w.t.Fatalf("open the store: %v", err)
+	}
+	w.t.Cleanup(store.Close)
+	if w.mutate != nil {
+		w.mutate(store)
+	}
+	return store
+}
+
+func (w *world) Instance() fencerow.InstanceKey {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	key := fmt.Sprintf("world-%d/instance-%d", w.number, len(w.instances)+1)
+	w.instances = append(w.instances, key)
+	return fencerow.InstanceKey(key)
+}
+
+// Advance moves everything that this world's instances have into the past. Entries are immutable, so the triggers are off for it.
+func (w *world) Advance(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var b strings.Builder
+	b.WriteString("BEGIN; SET LOCAL session_replication_role = replica;")
+	for table, columns := range map[string][]string{
+		"ledger_outbox":   {"enqueued_at"},
+		"ledger_pending":  {"next_retry_at"},
+		"ledger_claim":    {"claimed_at", "lease_expires_at"},
+		"ledger_outcome":  {"outcome_at"},
+		"ledger_instance": {"registered_at", "held_at"},
+		"ledger_slot":     {"updated_at"},
+		"ledger_skip":     {"opened_at", "resolved_at"},
+	} {
+		sets := make([]string, len(columns))
+		for i, c := range columns {
+			sets[i] = fmt.Sprintf("%s = %s - interval '%d microseconds'", c, c, d.Microseconds())
+		}
+		fmt.Fprintf(&b, "UPDATE fencerow.%s SET %s WHERE instance_key IN ('%s');",
+			table, strings.Join(sets, ", "), strings.Join(w.instances, "', '"))
+	}
+	b.WriteString("COMMIT;")
+	w.exec(b.String())
+}
+
+func (w *world) DeleteEntry(instance fencerow.InstanceKey, id fencerow.OutboxID) {
+	w.exec("DELETE FROM fencerow.ledger_outbox WHERE instance_key = $1 AND outbox_id = $2", instance, id)
+}
+
+func (w *world) SetLastEpoch(instance fencerow.InstanceKey, id fencerow.OutboxID, epoch fencerow.ClaimEpoch) {
+	w.exec("UPDATE fencerow.ledger_pending SET last_epoch = $3 WHERE instance_key = $1 AND outbox_id = $2", instance, id, epoch)
+}
+
+func (w *world) SetAttempts(instance fencerow.InstanceKey, id fencerow.OutboxID, n int) {
+	w.exec("UPDATE fencerow.ledger_pending SET attempt_count = $3 WHERE instance_key = $1 AND outbox_id = $2", instance, id, n)
+}
+
+func (w *world) exec(sql string, args ...any) {
+	if _, err := w.admin.Exec(context.Background(), sql, args...); err != nil {
+		w.t.Fatalf("prepare the world: %v", err)
+	}
+}
