@@ -1,0 +1,254 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/fourblocks2020/fencerow"
+)
+
+//nolint:lll // a struct tag cannot be wrapped
+type enqueueCmd struct {
+	Own  owned  `embed:""`
+	File string `arg:"" optional:"" name:"file" help:"File of JSON lines, one entry a line; - for standard input."`
+
+	CorrelationID string `name:"correlation-id" env:"FENCEROW_ENQUEUE_CORRELATION_ID" placeholder:"ID" group:"One entry" help:"The entry's identity within the instance: 1 to 200 printable ASCII characters without space."`
+	EntryKind     string `name:"entry-kind" env:"FENCEROW_ENQUEUE_ENTRY_KIND" placeholder:"WORD" group:"One entry" help:"Such as fill, fee or dividend."`
+	SlotID        string `name:"slot-id" env:"FENCEROW_ENQUEUE_SLOT_ID" placeholder:"ID" group:"One entry" help:"The strategy slot that the entry belongs to."`
+	CashDelta     string `name:"cash-delta" env:"FENCEROW_ENQUEUE_CASH_DELTA" placeholder:"DECIMAL" group:"One entry" help:"Effect on the slot's cash, such as -12.50. Write --cash-delta=-12.50 for a negative one."`
+	Currency      string `name:"currency" env:"FENCEROW_ENQUEUE_CURRENCY" placeholder:"CODE" group:"One entry" help:"Required with a cash delta other than 0."`
+	Payload       string `name:"payload" env:"FENCEROW_ENQUEUE_PAYLOAD" placeholder:"JSON" group:"One entry" help:"A JSON object, sent byte for byte. Other users of this machine can read flags; a file cannot be read by them."`
+	PayloadFile   string `name:"payload-file" env:"FENCEROW_ENQUEUE_PAYLOAD_FILE" placeholder:"FILE" group:"One entry" help:"File that holds the payload; - for standard input. Line breaks at its end are not part of it."`
+	TraceParent   string `name:"traceparent" env:"FENCEROW_ENQUEUE_TRACEPARENT" group:"One entry" help:"W3C trace context."`
+	Skip          bool   `name:"skip" env:"FENCEROW_ENQUEUE_SKIP" group:"One entry" help:"Record that the slot's step was skipped because this entry is not in the ledger yet."`
+}
+
+// Help describes the lines.
+func (*enqueueCmd) Help() string {
+	return `A line is a JSON object with correlation_id, entry_kind and payload (an object, kept byte for byte),
+and optionally slot_id, cash_delta (a decimal in quotes), currency, traceparent and skip (true or false).
+Other members are refused. Empty lines are passed over.
+
+A file is checked whole before its first entry is written. Standard input is not kept: entries are written a
+thousand at a time, and a bad line ends the command with its own thousand unwritten. Running the command
+again is always safe: what is enqueued already is a duplicate. A line whose correlation id is enqueued with
+other content is a conflict: it is named, the others are enqueued, and the exit status is 1.`
+}
+
+// Validate checks that either lines or one entry are given, and the entry as far as it is in flags.
+func (c *enqueueCmd) Validate() error {
+	one := c.CorrelationID + c.EntryKind + c.SlotID + c.CashDelta + c.Currency + c.Payload + c.PayloadFile +
+		c.TraceParent
+	switch {
+	case c.File != "" && (one != "" || c.Skip):
+		return usage("<file>", "and flags of one entry are both given; give one of them")
+	case c.File == "" && c.CorrelationID == "":
+		return usage("<file>", "is missing; give a file, - for standard input, or --correlation-id and so on")
+	case c.Payload != "" && c.PayloadFile != "":
+		return usage("--payload", "and --payload-file are both given; give one of them")
+	}
+	return nil
+}
+
+// Run enqueues.
+func (c *enqueueCmd) Run(ctx context.Context, a *app) error {
+	if c.File == "" {
+		return c.enqueueOne(ctx, a)
+	}
+	in, size, closeInput, err := a.openLines(c.File)
+	if err != nil {
+		return err
+	}
+	defer closeInput()
+	store, err := openStore(ctx, &c.Own.Database)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	show := newProgress(a.stderr)
+	e := enqueuer{
+		app: &app{stdout: a.stdout, stderr: show, json: a.json}, store: store, instance: c.Own.Instance.Key(),
+		step: func(bytes int64) { show.update(bytes, size, "bytes") },
+	}
+	err = e.enqueueLines(ctx, in)
+	show.end()
+	return a.finishEnqueue(e.doc, err)
+}
+
+// finishEnqueue prints what was done, also when an error ended it.
+func (a *app) finishEnqueue(doc enqueueDoc, err error) error {
+	printed := a.print(doc, func(t *table) {
+		t.line("%d inserted, %d duplicate, %d in conflict", doc.Inserted, doc.Duplicate, doc.Conflict)
+	})
+	switch {
+	case err != nil:
+		return err
+	case printed != nil:
+		return printed
+	case doc.Conflict > 0:
+		return &statusError{status: 1}
+	}
+	return nil
+}
+
+func (c *enqueueCmd) enqueueOne(ctx context.Context, a *app) error {
+	entry, err := c.entry(a.stdin)
+	if err != nil {
+		return err
+	}
+	store, err := openStore(ctx, &c.Own.Database)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	e := enqueuer{app: a, store: store, instance: c.Own.Instance.Key()}
+	e.add(entry, 0)
+	err = e.flush(ctx)
+	return a.finishEnqueue(e.doc, err)
+}
+
+// entry reads the entry from the flags.
+func (c *enqueueCmd) entry(stdin io.Reader) (fencerow.NewEntry, error) {
+	e := fencerow.NewEntry{
+		CorrelationID: fencerow.CorrelationID(c.CorrelationID), EntryKind: c.EntryKind,
+		SlotID: fencerow.SlotID(c.SlotID), Currency: c.Currency, Payload: []byte(c.Payload),
+		TraceParent: c.TraceParent, OpenSkip: c.Skip,
+	}
+	var err error
+	if c.CashDelta != "" {
+		if e.CashDelta, err = fencerow.ParseDecimal("cash_delta", c.CashDelta); err != nil {
+			return e, flagged(err)
+		}
+	}
+	if c.PayloadFile != "" {
+		if e.Payload, err = readPayload(c.PayloadFile, stdin); err != nil {
+			return e, err
+		}
+	}
+	return e, flagged(e.Validate())
+}
+
+func readPayload(path string, stdin io.Reader) ([]byte, error) {
+	in := stdin
+	if path != "-" {
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, usage("--payload-file", "cannot be opened")
+		}
+		defer file.Close() //nolint:errcheck // only read
+		in = file
+	}
+	// One byte more than allowed, and the line break at the end, are enough to see that it is too large.
+	b, err := io.ReadAll(io.LimitReader(in, fencerow.MaxPayload+3))
+	if err != nil {
+		return nil, usage("--payload-file", "cannot be read")
+	}
+	for len(b) > 0 && (b[len(b)-1] == '\n' || b[len(b)-1] == '\r') {
+		b = b[:len(b)-1]
+	}
+	return b, nil
+}
+
+// enqueuer enqueues in chunks.
+type enqueuer struct {
+	app      *app
+	store    fencerow.Producer
+	instance fencerow.InstanceKey
+	step     func(bytes int64) // called after each chunk
+
+	doc     enqueueDoc
+	entries []fencerow.NewEntry
+	lines   []int // of the entries; 0 for one from flags
+	size    int   // of their payloads, in bytes
+}
+
+const (
+	chunkEntries = 1000
+	chunkBytes   = 4 << 20
+)
+
+func (e *enqueuer) add(entry fencerow.NewEntry, line int) {
+	e.entries, e.lines = append(e.entries, entry), append(e.lines, line)
+	e.size += len(entry.Payload)
+}
+
+func (e *enqueuer) full() bool { return len(e.entries) >= chunkEntries || e.size >= chunkBytes }
+
+// flush enqueues what was added and says which entries are in conflict.
+func (e *enqueuer) flush(ctx context.Context) error {
+	if len(e.entries) == 0 {
+		return nil
+	}
+	results, err := e.store.EnqueueMany(ctx, fencerow.EnqueueParams{Instance: e.instance, Entries: e.entries})
+	if err != nil {
+		return err
+	}
+	for i, r := range results {
+		switch r.Result {
+		case fencerow.EnqueueInserted:
+			e.doc.Inserted++
+		case fencerow.EnqueueDuplicate:
+			e.doc.Duplicate++
+		case fencerow.EnqueueConflict:
+			e.doc.Conflict++
+			conflict := &fencerow.EnqueueConflictError{CorrelationID: e.entries[i].CorrelationID, OutboxID: r.OutboxID}
+			e.app.say("%s%v", lineName(e.lines[i]), conflict)
+		}
+	}
+	e.entries, e.lines, e.size = e.entries[:0], e.lines[:0], 0
+	return nil
+}
+
+func lineName(line int) string {
+	if line == 0 {
+		return ""
+	}
+	return fmt.Sprintf("line %d: ", line)
+}
+
+// enqueueLines enqueues an entry a line until the end of the input.
+func (e *enqueuer) enqueueLines(ctx context.Context, in io.Reader) error {
+	lines := newLineReader(in)
+	for {
+		entry, err := lines.next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return e.stopped(e.flush(ctx), lines)
+		case err != nil:
+			return e.stopped(err, lines)
+		}
+		e.add(entry, lines.number)
+		if e.full() {
+			if err := e.flush(ctx); err != nil {
+				return e.stopped(err, lines)
+			}
+			if e.step != nil {
+				e.step(lines.bytes)
+			}
+		}
+	}
+}
+
+// stopped says how far it came before the error, if there is one.
+func (e *enqueuer) stopped(err error, lines *lineReader) error {
+	if err == nil {
+		return nil
+	}
+	if first := e.firstUnwritten(lines); first > 1 {
+		e.app.say("the lines before line %d are enqueued; run the same again to go on: they become duplicates",
+			first)
+	} else {
+		e.app.say("nothing was enqueued")
+	}
+	return err
+}
+
+func (e *enqueuer) firstUnwritten(lines *lineReader) int {
+	if len(e.lines) > 0 {
+		return e.lines[0]
+	}
+	return lines.number
+}

@@ -1,0 +1,89 @@
+// Command fencerow is the operator's side of the ledger outbox: it migrates the schema, enqueues, delivers
+// single entries or a backlog, shows what is where, and finishes what was parked. The daemon is fencerowd.
+// docs/interfaces.md is the contract of what this command prints and of its exit statuses.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/fourblocks2020/fencerow/internal/config"
+)
+
+const description = `A ledger outbox on PostgreSQL: entries are enqueued with your own data, delivered to an
+external ledger at least once, and finished exactly once.
+
+Data goes to standard output, everything else to standard error. Settings come from flags or from the
+variables in parentheses; secrets come from variables and files only. Exit status: 0 done, 1 failure, 2
+nothing done, 3 refused because the entry is another instance's or nobody's, 4 the claim was lost, 5 tried
+and not completed, 80 wrong usage.`
+
+// commands is the command line.
+//
+//nolint:lll // a struct tag cannot be wrapped
+type commands struct {
+	JSON    bool             `name:"json" env:"FENCEROW_JSON" help:"Print data as one JSON document instead of a table."`
+	Version kong.VersionFlag `name:"version" help:"Print the version and exit."`
+
+	Dev     devCmd     `cmd:"" group:"Begin" help:"Run the whole job on this machine: store, stub ledger, sample entries, daemon."`
+	Migrate migrateCmd `cmd:"" group:"Begin" help:"Bring the database's schema to this version, or look at it."`
+	Doctor  doctorCmd  `cmd:"" group:"Begin" help:"Check the database and its settings, and advise."`
+
+	Enqueue  enqueueCmd  `cmd:"" group:"Entries" help:"Enqueue one entry from flags, or many from a file of JSON lines."`
+	Process  processCmd  `cmd:"" group:"Entries" help:"Claim, deliver and record one entry now."`
+	Backfill backfillCmd `cmd:"" group:"Entries" help:"Deliver the instance's own backlog in the foreground."`
+	Requeue  requeueCmd  `cmd:"" group:"Entries" help:"Put one blocked entry back to pending."`
+	Prune    pruneCmd    `cmd:"" group:"Entries" help:"Delete own entries that were completed long ago."`
+
+	Pending   pendingCmd   `cmd:"" group:"Views" help:"List pending entries that no worker holds."`
+	CashDelta cashDeltaCmd `cmd:"" group:"Views" help:"Sum the cash that is not in the ledger yet."`
+	Show      showCmd      `cmd:"" group:"Views" help:"Show everything about one entry."`
+	Counts    countsCmd    `cmd:"" group:"Views" help:"Count the entries by status."`
+	Claims    claimsCmd    `cmd:"" group:"Views" help:"List the claims that stand."`
+	Legacy    legacyCmd    `cmd:"" group:"Views" help:"Count or export entries from before ownership."`
+
+	Hold   holdCmd   `cmd:"" group:"Instance" help:"Pause the instance: nothing is claimed until it is resumed."`
+	Resume resumeCmd `cmd:"" group:"Instance" help:"End the pause."`
+	Slot   slotCmd   `cmd:"" group:"Instance" help:"Name a slot's strategy."`
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // A second signal ends the process at once.
+	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// run does what the arguments say and returns the exit status.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	var cli commands
+	parser, err := config.NewParser(&cli, "fencerow", description, kong.Writers(stdout, stderr))
+	if err != nil {
+		panic(fmt.Sprintf("fencerow: the command line is malformed: %v", err))
+	}
+	parsed, err := parser.Parse(args)
+	if err != nil {
+		text, _ := config.UsageText(err)
+		fmt.Fprintf(stderr, "fencerow: %s\nRun %q for what can be given.\n", text, commandOf(err)+" --help")
+		return config.ExitUsage
+	}
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, json: cli.JSON}
+	parsed.BindTo(ctx, (*context.Context)(nil))
+	return a.exitStatus(parsed.Run(a))
+}
+
+// commandOf returns the command that a parse error is about.
+func commandOf(err error) string {
+	if parse, ok := errors.AsType[*kong.ParseError](err); ok && parse.Context != nil {
+		if selected := parse.Context.Selected(); selected != nil {
+			return selected.FullPath()
+		}
+	}
+	return "fencerow"
+}
