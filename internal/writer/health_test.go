@@ -313,6 +313,39 @@ func TestStreak(t *testing.T) {
 		equal(t, "given back", h.attempts("e-1"), 0)
 	})
 
+	bubble(t, "ChargeIsGivenBackOnceAlthoughTheAnswerWasLost", func(t *testing.T) {
+		h := newHarness(t, func(c *Config) { c.BatchLimit = 2; c.Concurrency = 1 })
+		h.enqueue("e", 8)
+		h.prepare("e-1", 2, fencerow.ReasonNotReady, false)
+		h.ledger.always(serverError)
+		for range 3 {
+			h.runOnce()
+		}
+		equal(t, "charged", h.attempts("e-1"), 3)
+		h.faults.lose("RecordOutcomes", 1, errTimeout)
+		for range 3 {
+			h.runOnce()
+		}
+		equal(t, "given back", h.attempts("e-1"), 2)
+		equal(t, "leased", h.leased(), 0)
+	})
+
+	bubble(t, "FailureThatBlamesTheTargetForgivesTheAmbiguousOnesJustBefore", func(t *testing.T) {
+		h := newHarness(t, func(c *Config) { c.Concurrency = 1 })
+		h.ledger.set(func(_ context.Context, d fencerow.Delivery) fencerow.Answer {
+			if d.Entry.CorrelationID == "e-4" {
+				return refused
+			}
+			return cut
+		})
+		h.enqueue("e", 8)
+		h.runOnce()
+		equal(t, "sent", len(h.ledger.take()), 4)
+		for i := range 8 {
+			equal(t, "attempts", h.attempts(fencerow.CorrelationID(fmt.Sprintf("e-%d", i+1))), 0)
+		}
+	})
+
 	bubble(t, "TwoPoisonsThatBlameNobodyElseAreDeadLettered", func(t *testing.T) {
 		h := newHarness(t, func(c *Config) { c.MaxAttempts = 5 })
 		h.ledger.set(func(ctx context.Context, d fencerow.Delivery) fencerow.Answer {
@@ -349,6 +382,22 @@ func TestStreak(t *testing.T) {
 		equal(t, "dead-lettered", h.counts()[fencerow.StatusDeadLettered], 6)
 		equal(t, "completed", h.counts()[fencerow.StatusCompleted], 400)
 	})
+}
+
+func TestOwnAnswerIsNoAnswerToOthers(t *testing.T) {
+	var d draws
+	answered := uint64(0)
+	for range 2 * drawsToBlame {
+		if d.draw(1, answered) {
+			t.Fatal("blamed although nobody else was answered")
+		}
+		answered++
+		d.discountOwnAnswer(1)
+	}
+	for i := range drawsToBlame - 1 {
+		answered++ // another entry's
+		equal(t, "blamed", d.draw(1, answered), i == drawsToBlame-2)
+	}
 }
 
 func TestDrawsForgetTheOldest(t *testing.T) {

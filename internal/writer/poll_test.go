@@ -106,6 +106,13 @@ func TestPoll(t *testing.T) {
 		// 30 s lease, 10 s for a delivery, 3 s margin: 17 s to start in, four at a time, 2 s each.
 		equal(t, "claimed", res.Claimed, 34)
 		equal(t, "leased", h.leased(), 0)
+		res, err := h.w.Poll(t.Context())
+		check(t, err)
+		equal(t, "claimed", res.Claimed, 34)
+		res, err = h.w.Poll(t.Context())
+		check(t, err)
+		equal(t, "skipped behind those that wait", res.Skipped, SkippedNoRoom)
+		check(t, h.w.Shutdown(t.Context()))
 	})
 
 	bubble(t, "BusyStoreIsNeitherEmptyNorAFailure", func(t *testing.T) {

@@ -84,6 +84,20 @@ func TestClaimLost(t *testing.T) {
 		check(t, h.w.Shutdown(t.Context()))
 	})
 
+	bubble(t, "RowThatExpiredWithItsClaimIsLostAlthoughItsEpochIsOurs", func(t *testing.T) {
+		h := newHarness(t, nil)
+		h.ledger.set(zombie(notReady))
+		h.enqueue("e", 2)
+		_, err := h.w.Poll(t.Context())
+		check(t, err)
+		pass(40 * time.Second)
+		h.reclaim("e-2") // frees e-1, which nobody has claimed since
+		pass(time.Minute)
+		equal(t, "lost", h.obs.Metrics().Claims.Lost, 2)
+		equal(t, "retries counted", h.obs.Metrics().Outcomes.RetryableFailure, 0)
+		check(t, h.w.Shutdown(t.Context()))
+	})
+
 	bubble(t, "LateOutcomeThatNobodyReclaimedIsApplied", func(t *testing.T) {
 		h := newHarness(t, nil)
 		h.ledger.set(zombie(delivered()))
