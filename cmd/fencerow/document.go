@@ -159,6 +159,42 @@ type doctorDoc struct {
 	Checks []checkDoc `json:"checks"`
 }
 
+type devDoc struct {
+	AsExpected bool                 `json:"as_expected"`
+	Store      string               `json:"store"` // memory or postgresql
+	Instance   fencerow.InstanceKey `json:"instance_key"`
+	Enqueued   enqueueDoc           `json:"enqueued"`
+	Entries    []devEntryDoc        `json:"entries"`
+	Slots      []devSlotDoc         `json:"slots"`
+	Deliveries int                  `json:"deliveries"`
+	Elapsed    float64              `json:"elapsed_sec"`
+}
+
+type devEntryDoc struct {
+	CorrelationID fencerow.CorrelationID `json:"correlation_id"`
+	EntryKind     string                 `json:"entry_kind"`
+	SlotID        *string                `json:"slot_id"`
+	CashDelta     string                 `json:"cash_delta"`
+	Currency      *string                `json:"currency"`
+	Ledger        string                 `json:"ledger"` // what the stub does with it, in words
+	Sends         int                    `json:"sends"`
+	Booked        bool                   `json:"booked"` // byte for byte
+	Status        fencerow.Status        `json:"status"`
+	Outcome       *string                `json:"outcome"`
+	Reason        *string                `json:"reason"`
+	Attempts      int                    `json:"attempts"`
+	AsExpected    bool                   `json:"as_expected"`
+}
+
+type devSlotDoc struct {
+	SlotID        fencerow.SlotID   `json:"slot_id"`
+	Currency      *string           `json:"currency"`
+	LedgerBalance string            `json:"ledger_balance"`
+	KnownBalance  *string           `json:"known_balance"`
+	Outstanding   []currencySumsDoc `json:"outstanding"`
+	OpenSkips     int64             `json:"open_skips"`
+}
+
 type migratedDoc struct {
 	From int `json:"from"`
 	To   int `json:"to"`
