@@ -58,7 +58,7 @@ func Check(journal []Record, o CheckOptions) Report {
 		if len(sends) > 1 {
 			report.Repeated[key] = len(sends)
 		}
-		slices.SortStableFunc(sends, func(a, b Record) int { return cmp.Compare(a.Arrival, b.Arrival) })
+		slices.SortFunc(sends, byArrival)
 		report.addBookings(key, sends)
 		report.addClashes(sends, zombie, o.Slack)
 	}

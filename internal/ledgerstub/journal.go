@@ -177,15 +177,19 @@ func (s *Stub) Journal() []Record {
 	for i := range s.shards {
 		out = s.shards[i].appendRecords(out, "")
 	}
-	slices.SortStableFunc(out, func(a, b Record) int { return cmp.Compare(a.Arrival, b.Arrival) })
+	slices.SortFunc(out, byArrival)
 	return out
 }
 
 // Sends returns the records of one key, by arrival.
 func (s *Stub) Sends(key string) []Record {
 	out := s.shard(key).appendRecords(nil, key)
-	slices.SortStableFunc(out, func(a, b Record) int { return cmp.Compare(a.Arrival, b.Arrival) })
+	slices.SortFunc(out, byArrival)
 	return out
+}
+
+func byArrival(a, b Record) int {
+	return cmp.Or(cmp.Compare(a.Arrival, b.Arrival), cmp.Compare(a.Epoch, b.Epoch))
 }
 
 // appendRecords appends the records of a key, or of all if it is empty.
