@@ -1,7 +1,7 @@
 // Command fencerowd delivers one instance's ledger entries: it polls the outbox, posts what is due to the ledger and records what the
 // ledger said, until it is told to stop.
 //
-// The first SIGTERM or SIGINT stops it in order, with status 0; a second one ends it at once. It writes its log to standard error and
+// The first SIGTERM or SIGINT stops it in order, with status 0; a second one ends it at once, with status 1. It writes its log to standard error and
 // nothing to standard output. Exit status: 0 stopped, 1 failure, 80 usage.
 package main
 
@@ -12,12 +12,21 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/fourblocks2020/fencerow/internal/config"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// Once stopping has begun signals do again what they do by default: end the process.
-	context.AfterFunc(ctx, stop)
+	ctx, stop := context.WithCancel(context.Background())
+	// One channel takes both signals: giving the second back to the default action would lose one that comes while that is being done.
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		stop()
+		<-signals
+		os.Exit(config.ExitFailure)
+	}()
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
