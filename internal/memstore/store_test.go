@@ -32,5 +32,3 @@ func TestClosedStoreIsUnavailable(t *testing.T) {
 		}
 	}
 }
-
-func TestTwoStoresInMemoryAnswerAlike(t *testing.T) { storetest.Differential(t, harness{}, harness{}) }

@@ -40,18 +40,24 @@ type Harness interface {
 
 // World is the data that one case works on. Worlds may share a database as long as their instances differ.
 type World interface {
+	Twin
+	// DeleteEntry deletes an entry and its pending row by hand, as a person at the database might.
+	DeleteEntry(fencerow.InstanceKey, fencerow.OutboxID)
+	// SetAttempts sets the attempt count of a pending row.
+	SetAttempts(fencerow.InstanceKey, fencerow.OutboxID, int)
+}
+
+// Twin is what [Differential] needs of a world.
+type Twin interface {
 	// Open returns a store on the world's data as a process of its own would open it: the highest epoch seen is not shared.
 	Open() fencerow.Store
 	// Instance returns an instance key that nothing in the data uses.
 	Instance() fencerow.InstanceKey
 	// Advance moves the store's clock ahead by d, as the rows of this world's instances see it.
 	Advance(d time.Duration)
-	// DeleteEntry deletes an entry and its pending row by hand, as a person at the database might.
-	DeleteEntry(fencerow.InstanceKey, fencerow.OutboxID)
-	// SetLastEpoch sets the last epoch of a pending row: far ahead of the clock, it is what a clock stepped back leaves behind.
+	// SetLastEpoch raises the last epoch of a pending row that no claim holds: far ahead of the clock, it is what a clock stepped back
+	// leaves behind.
 	SetLastEpoch(fencerow.InstanceKey, fencerow.OutboxID, fencerow.ClaimEpoch)
-	// SetAttempts sets the attempt count of a pending row.
-	SetAttempts(fencerow.InstanceKey, fencerow.OutboxID, int)
 }
 
 // testCase is one claim about stores.
