@@ -6,6 +6,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/signal"
@@ -21,13 +22,13 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *listen, *tokenFile); err != nil {
+	if err := run(ctx, os.Stdout, *listen, *tokenFile); err != nil {
 		fmt.Fprintln(os.Stderr, "ledgerstub:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, listen, tokenFile string) error {
+func run(ctx context.Context, out io.Writer, listen, tokenFile string) error {
 	options := ledgerstub.Options{Control: true}
 	if tokenFile != "" {
 		b, err := os.ReadFile(tokenFile)
@@ -44,6 +45,9 @@ func run(ctx context.Context, listen, tokenFile string) error {
 		l.Close() //nolint:errcheck // never used
 		return fmt.Errorf("the control endpoints need no token: listen on loopback")
 	}
-	fmt.Printf("http://%s\n", l.Addr())
+	if _, err := fmt.Fprintf(out, "http://%s\n", l.Addr()); err != nil {
+		l.Close() //nolint:errcheck // never used
+		return err
+	}
 	return ledgerstub.New(options).Serve(ctx, l)
 }
