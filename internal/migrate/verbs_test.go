@@ -18,7 +18,7 @@ import (
 
 const instance fencerow.InstanceKey = "desk-1"
 
-// Correlation ids of rows without an owner. The shared one is enqueued by the instance too, the others are not.
+// Correlation ids of rows without an owner. The instance enqueues the shared one too, the others not.
 const shared = fencerow.CorrelationID("plain-1")
 
 var unowned = []fencerow.CorrelationID{"plain-2", "repeated", "scalar"}

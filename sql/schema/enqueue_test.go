@@ -223,8 +223,8 @@ func TestTextThatIsNotJSONIsRefusedWithNothingWritten(t *testing.T) {
 		`'{"a": }'`, `'{"a": 1'`, `'{"a": 1} x'`, `'{"a": "\x"}'`, `E'{"a": "\n"}'`, `'{a: 1}'`,
 	} {
 		entry := good().with("payload", literal)
-		refused(t, conn, badText, "SELECT * FROM "+entry.one())
-		refused(t, conn, badText, "SELECT * FROM "+many(good(), entry.with("correlation_id", "'c-2'")))
+		_ = refused(t, conn, badText, "SELECT * FROM "+entry.one())
+		_ = refused(t, conn, badText, "SELECT * FROM "+many(good(), entry.with("correlation_id", "'c-2'")))
 	}
 	mustGive(t, conn, written, "0 0 0")
 }

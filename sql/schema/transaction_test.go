@@ -29,7 +29,7 @@ func TestASavepointOutlivesARefusal(t *testing.T) {
 		badInput: good().with("entry_kind", "''"),
 	} {
 		run(t, conn, "SAVEPOINT s")
-		refused(t, conn, state, "SELECT * FROM "+entry.one())
+		_ = refused(t, conn, state, "SELECT * FROM "+entry.one())
 		run(t, conn, "ROLLBACK TO SAVEPOINT s")
 	}
 	other := good().with("correlation_id", "'c-2'").one()
@@ -112,7 +112,7 @@ func TestInRepeatableReadAConcurrentDuplicateIsASerializationFailure(t *testing.
 				run(t, conn, "BEGIN ISOLATION LEVEL "+level)
 				mustGive(t, conn, written, "0 0 0")
 				run(t, other, "SELECT * FROM "+good().one())
-				refused(t, conn, serialization, "SELECT * FROM "+call)
+				_ = refused(t, conn, serialization, "SELECT * FROM "+call)
 				run(t, conn, "ROLLBACK")
 				run(t, conn, "BEGIN ISOLATION LEVEL "+level)
 				run(t, conn, "SELECT * FROM "+call) // once more: the first is seen
