@@ -183,20 +183,20 @@ func (p *process) awaitEvents(msg string, n int) {
 	p.await(fmt.Sprintf("event %d of %q", n, msg), func() bool { return len(p.events(msg)) >= n })
 }
 
-// recorded is how many outcomes of the kind were recorded so far.
-func (p *process) recorded(kind fencerow.OutcomeKind) int {
+// completed is how many entries were completed so far.
+func (p *process) completed() int {
 	sum := 0
 	for _, e := range p.events("outcome recorded") {
-		if e.Outcome == string(kind) {
+		if e.Outcome == string(fencerow.OutcomeCompleted) {
 			sum += e.Count
 		}
 	}
 	return sum
 }
 
-func (p *process) awaitRecorded(kind fencerow.OutcomeKind, n int) {
+func (p *process) awaitCompleted(n int) {
 	p.t.Helper()
-	p.await(fmt.Sprintf("outcome %d of %s", n, kind), func() bool { return p.recorded(kind) >= n })
+	p.await(fmt.Sprintf("completion of entry %d", n), func() bool { return p.completed() >= n })
 }
 
 func (p *process) signal(s syscall.Signal) {
@@ -275,6 +275,12 @@ func serveStub(t *testing.T, stub *ledgerstub.Stub) string {
 	return "http://" + listener.Addr().String() + ledgerstub.EntriesPath
 }
 
+func (s *scene) rule(r ledgerstub.Rule) {
+	s.t.Helper()
+	_, err := s.stub.AddRule(r)
+	check(s.t, err)
+}
+
 func (s *scene) start() *process { return start(s.t, s.settings) }
 
 // enqueue adds n entries of the instance, named prefix-0 and so on.
@@ -288,12 +294,14 @@ func (s *scene) enqueue(instance fencerow.InstanceKey, prefix string, n int) {
 		}
 	}
 	for chunk := range slices.Chunk(entries, fencerow.MaxEnqueue) {
-		_, err := s.store.EnqueueMany(context.Background(), fencerow.EnqueueParams{Instance: instance, Entries: chunk})
+		_, err := s.store.EnqueueMany(context.Background(), fencerow.EnqueueParams{Instance: instance,
+			Entries: chunk})
 		check(s.t, err)
 	}
 }
 
-// atRest fails the test unless nothing is leased and no pending row has used up an attempt; it returns how many are pending.
+// atRest fails the test unless nothing is leased and no pending row has used up an attempt; it returns how
+// many are pending.
 func (s *scene) atRest() int {
 	s.t.Helper()
 	ctx := context.Background()

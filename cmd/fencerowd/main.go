@@ -1,8 +1,9 @@
-// Command fencerowd delivers one instance's ledger entries: it polls the outbox, posts what is due to the ledger and records what the
-// ledger said, until it is told to stop.
+// Command fencerowd delivers one instance's ledger entries: it polls the outbox, posts what is due to the
+// ledger and records what the ledger said, until it is told to stop.
 //
-// The first SIGTERM or SIGINT stops it in order, with status 0; a second one ends it at once, with status 1. It writes its log to standard error and
-// nothing to standard output. Exit status: 0 stopped, 1 failure, 80 usage.
+// The first SIGTERM or SIGINT stops it in order, with status 0; a second one ends it at once, with status 1.
+// It writes its log to standard error and nothing to standard output. Exit status: 0 stopped, 1 failure, 80
+// usage.
 package main
 
 import (
@@ -18,7 +19,8 @@ import (
 
 func main() {
 	ctx, stop := context.WithCancel(context.Background())
-	// One channel takes both signals: giving the second back to the default action would lose one that comes while that is being done.
+	// One channel takes both signals: giving the second back to the default action would lose one that comes
+	// while that is being done.
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {

@@ -16,8 +16,8 @@ import (
 
 const description = `Deliver an instance's ledger entries from its outbox to the ledger.
 
-Every setting can be given as a flag or as the variable shown beside it. The connection string of the database is a secret and is given
-in FENCEROW_DSN, or in a file.
+Every setting can be given as a flag or as the variable shown beside it. The connection string of the
+database is a secret and is given in FENCEROW_DSN, or in a file.
 
 Exit status: 0 stopped, 1 failure, 80 usage.`
 
@@ -102,7 +102,8 @@ func serve(ctx context.Context, line *commandLine, stderr io.Writer) error {
 		return err
 	}
 	d, err := daemon.New(line.Daemon.Config(daemon.Config{
-		Store: store, Writer: delivery, Observer: observer, Worker: line.Writer.WorkerID(), Grace: line.Writer.Grace,
+		Store: store, Writer: delivery, Observer: observer,
+		Worker: line.Writer.WorkerID(), Grace: line.Writer.Grace,
 	}))
 	if err != nil {
 		return err

@@ -21,9 +21,9 @@ func TestItDeliversAndStops(t *testing.T) {
 	s.enqueue(self, "own", 250)
 	s.enqueue("instance-b", "foreign", 10)
 	p := s.start()
-	p.awaitRecorded(fencerow.OutcomeCompleted, 250)
+	p.awaitCompleted(250)
 	s.enqueue(self, "later", 1)
-	p.awaitRecorded(fencerow.OutcomeCompleted, 251)
+	p.awaitCompleted(251)
 	p.stop()
 	equal(t, "pending", s.atRest(), 0)
 	report := ledgerstub.Check(s.stub.Journal(), ledgerstub.CheckOptions{})
@@ -39,14 +39,14 @@ func TestStoppedUnderLoadNothingIsLeftOrSentTwice(t *testing.T) {
 	t.Parallel()
 	const entries = 3000
 	s := newScene(t)
-	s.stub.AddRule(ledgerstub.Rule{Fault: ledgerstub.Fault{
+	s.rule(ledgerstub.Rule{Fault: ledgerstub.Fault{
 		Mode: ledgerstub.ModeSlow, Delay: ledgerstub.Millis(20 * time.Millisecond),
 	}})
 	s.enqueue(self, "own", entries)
 	pending := entries
 	for _, after := range []int{1, 100, 333} {
 		p := s.start()
-		p.awaitRecorded(fencerow.OutcomeCompleted, after)
+		p.awaitCompleted(after)
 		p.signal(syscall.SIGTERM)
 		began := time.Now()
 		equal(t, "status", p.wait(), 0)
@@ -54,7 +54,7 @@ func TestStoppedUnderLoadNothingIsLeftOrSentTwice(t *testing.T) {
 			t.Errorf("stopping took %v of a grace of 5s", took)
 		}
 		left := s.atRest()
-		equal(t, "recorded and pending", p.recorded(fencerow.OutcomeCompleted)+left, pending)
+		equal(t, "recorded and pending", p.completed()+left, pending)
 		pending = left
 	}
 	if pending == 0 {
@@ -62,7 +62,7 @@ func TestStoppedUnderLoadNothingIsLeftOrSentTwice(t *testing.T) {
 	}
 	s.stub.ClearRules()
 	p := s.start()
-	p.awaitRecorded(fencerow.OutcomeCompleted, pending)
+	p.awaitCompleted(pending)
 	p.stop()
 	report := ledgerstub.Check(s.stub.Journal(), ledgerstub.CheckOptions{})
 	equal(t, "requests", report.Requests, entries)
@@ -77,7 +77,7 @@ func TestTheSecondSignalEndsItAtOnce(t *testing.T) {
 		s := newScene(t)
 		s.settings["GRACE"] = "1h"
 		s.settings["DELIVERY_TIMEOUT"] = "25s"
-		s.stub.AddRule(ledgerstub.Rule{Fault: ledgerstub.Fault{Mode: ledgerstub.ModeHang}})
+		s.rule(ledgerstub.Rule{Fault: ledgerstub.Fault{Mode: ledgerstub.ModeHang}})
 		s.enqueue(self, "own", 1)
 		p := s.start()
 		p.awaitEvents("batch claimed", 1)
@@ -101,7 +101,7 @@ func TestADatabaseThatGoesAwayAndComesBack(t *testing.T) {
 	s.readiness(client, daemon.NotReadyStarting, string(fencerow.ErrStoreUnavailable))
 	server.Start(t)
 	s.enqueueWhenUp("first")
-	p.awaitRecorded(fencerow.OutcomeCompleted, 1)
+	p.awaitCompleted(1)
 	s.readiness(client, "")
 
 	failed := len(p.events("poll failed"))
@@ -110,7 +110,7 @@ func TestADatabaseThatGoesAwayAndComesBack(t *testing.T) {
 	s.readiness(client, daemon.NotReadyFailing, string(fencerow.ErrStoreUnavailable))
 	server.Start(t)
 	s.enqueueWhenUp("second")
-	p.awaitRecorded(fencerow.OutcomeCompleted, 2)
+	p.awaitCompleted(2)
 	s.readiness(client, "")
 	p.stop()
 	for _, e := range p.events("poll failed") {
@@ -144,9 +144,10 @@ func (s *scene) enqueueWhenUp(prefix string) {
 	s.t.Helper()
 	var err error
 	for range retries(s.t) {
-		_, err = s.store.EnqueueMany(s.t.Context(), fencerow.EnqueueParams{Instance: self, Entries: []fencerow.NewEntry{
-			{CorrelationID: fencerow.CorrelationID(prefix), EntryKind: "fill", Payload: []byte(`{}`)},
-		}})
+		_, err = s.store.EnqueueMany(s.t.Context(), fencerow.EnqueueParams{Instance: self,
+			Entries: []fencerow.NewEntry{
+				{CorrelationID: fencerow.CorrelationID(prefix), EntryKind: "fill", Payload: []byte(`{}`)},
+			}})
 		if err == nil {
 			return
 		}
@@ -218,7 +219,7 @@ func TestProcessByTheRunningDaemon(t *testing.T) {
 	s.enqueue(self, "own", 1)
 	s.enqueue(self, "slow", 1)
 	s.enqueue("instance-b", "foreign", 1)
-	s.stub.AddRule(ledgerstub.Rule{KeyPrefix: "instance-a:slow", Count: 1, Fault: ledgerstub.Fault{
+	s.rule(ledgerstub.Rule{KeyPrefix: "instance-a:slow", Count: 1, Fault: ledgerstub.Fault{
 		Mode: ledgerstub.ModeStatus, Status: 425,
 	}})
 	type want struct {
@@ -243,7 +244,8 @@ func TestProcessByTheRunningDaemon(t *testing.T) {
 			CorrelationID: w.id, ClaimResult: w.claim, Outcome: w.outcome, Reason: w.reason,
 		})
 	}
-	if _, err := p.client("other").Process(t.Context(), self, "own-0", false); !errors.Is(err, daemon.ErrDaemonToken) {
+	_, err := p.client("other").Process(t.Context(), self, "own-0", false)
+	if !errors.Is(err, daemon.ErrDaemonToken) {
 		t.Errorf("with another token: got %v", err)
 	}
 	p.stop()
@@ -258,7 +260,7 @@ func TestANewLedgerTokenIsTakenUp(t *testing.T) {
 	s.settings["LEDGER_TOKEN_FILE"] = token
 	s.enqueue(self, "before", 5)
 	p := s.start()
-	p.awaitRecorded(fencerow.OutcomeCompleted, 5)
+	p.awaitCompleted(5)
 
 	s.stub.SetToken("second-" + sentinel)
 	s.enqueue(self, "after", 50)
@@ -266,7 +268,7 @@ func TestANewLedgerTokenIsTakenUp(t *testing.T) {
 	check(t, os.WriteFile(token+".new", []byte("second-"+sentinel), 0o600))
 	check(t, os.Rename(token+".new", token))
 	p.awaitEvents("target resumed", 1)
-	p.awaitRecorded(fencerow.OutcomeCompleted, 55)
+	p.awaitCompleted(55)
 	p.stop()
 	if strings.Contains(p.stderr(), sentinel) {
 		t.Error("the log shows a token")
@@ -281,7 +283,7 @@ func TestATokenFileThatOthersCanReadIsWarnedOf(t *testing.T) {
 	s := newScene(t)
 	token := filepath.Join(t.TempDir(), "token")
 	check(t, os.WriteFile(token, []byte("token"), 0o600))
-	check(t, os.Chmod(token, 0o644)) //nolint:gosec // that is what is tested
+	check(t, os.Chmod(token, 0o644))
 	s.settings["LEDGER_TOKEN_FILE"] = token
 	p := s.start()
 	p.awaitEvents("notice", 1)

@@ -58,13 +58,16 @@ func TestUsageErrorsComeBeforeAnyConnection(t *testing.T) {
 		{name: "NoInstanceKey", unset: "INSTANCE_KEY", want: "--instance-key (FENCEROW_INSTANCE_KEY) is missing"},
 		{name: "BadInstanceKey", set: map[string]string{"INSTANCE_KEY": "a " + sentinel}, want: "--instance-key"},
 		{name: "NoDSN", unset: "DSN", want: "FENCEROW_DSN is missing"},
-		{name: "BadDSN", set: map[string]string{"DSN": "postgres://u:%zz" + sentinel + "@h/db"}, want: "FENCEROW_DSN"},
+		{name: "BadDSN", set: map[string]string{"DSN": "postgres://u:%zz" + sentinel + "@h/db"},
+			want: "FENCEROW_DSN"},
 		{name: "NoLedgerURL", unset: "LEDGER_URL", want: "--ledger-url (FENCEROW_LEDGER_URL) is missing"},
 		{name: "BadLease", set: map[string]string{"LEASE": sentinel}, want: "FENCEROW_LEASE"},
 		{name: "DeliveryTimeoutBeyondTheLease", args: []string{"--lease=5s"}, want: "--delivery-timeout"},
 		{name: "ExposedOpsListener", args: []string{"--ops-listen=0.0.0.0:0"}, want: "--ops-token-file"},
-		{name: "SecretAsArgument", args: []string{"postgres://u:" + sentinel + "@h/db"}, want: "unexpected argument"},
-		{name: "SecretAsFlag", args: []string{"--dsn=postgres://u:" + sentinel + "@h/db"}, want: "unknown flag --dsn"},
+		{name: "SecretAsArgument", args: []string{"postgres://u:" + sentinel + "@h/db"},
+			want: "unexpected argument"},
+		{name: "SecretAsFlag", args: []string{"--dsn=postgres://u:" + sentinel + "@h/db"},
+			want: "unknown flag --dsn"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -25,9 +25,11 @@ func TestTheConnectionString(t *testing.T) {
 		{"FromAFileWithAnEmptyVariable", map[string]string{"FENCEROW_DSN_FILE": path, "FENCEROW_DSN": ""}, dsn, ""},
 		{"Missing", nil, "", "FENCEROW_DSN"},
 		{"Empty", map[string]string{"FENCEROW_DSN": ""}, "", "FENCEROW_DSN"},
-		{"FileMissing", map[string]string{"FENCEROW_DSN_FILE": path + ".gone"}, "", "--dsn-file (FENCEROW_DSN_FILE)"},
+		{"FileMissing", map[string]string{"FENCEROW_DSN_FILE": path + ".gone"}, "",
+			"--dsn-file (FENCEROW_DSN_FILE)"},
 		{"FileEmpty", map[string]string{"FENCEROW_DSN_FILE": file(t, "\n")}, "", "--dsn-file (FENCEROW_DSN_FILE)"},
-		{"FileOfTwoLines", map[string]string{"FENCEROW_DSN_FILE": file(t, dsn+"\n"+dsn)}, "", "--dsn-file (FENCEROW_DSN_FILE)"},
+		{"FileOfTwoLines", map[string]string{"FENCEROW_DSN_FILE": file(t, dsn+"\n"+dsn)}, "",
+			"--dsn-file (FENCEROW_DSN_FILE)"},
 		{"FileTooLarge", map[string]string{"FENCEROW_DSN_FILE": file(t, strings.Repeat("a", maxSecretFile+1))}, "",
 			"--dsn-file (FENCEROW_DSN_FILE)"},
 		{"Directory", map[string]string{"FENCEROW_DSN_FILE": t.TempDir()}, "", "--dsn-file (FENCEROW_DSN_FILE)"},
@@ -52,7 +54,8 @@ func TestTheConnectionString(t *testing.T) {
 	}
 	t.Run("FromBothIsRefused", func(t *testing.T) {
 		_, err := parse(t, map[string]string{"FENCEROW_DSN": dsn}, "--instance-key=a", "--dsn-file="+path)
-		if text, ok := UsageText(err); !ok || !strings.Contains(text, "FENCEROW_DSN") || strings.Contains(text, sentinel) {
+		if text, ok := UsageText(err); !ok || !strings.Contains(text, "FENCEROW_DSN") || strings.Contains(text,
+			sentinel) {
 			t.Errorf("got %q", text)
 		}
 	})
@@ -60,7 +63,8 @@ func TestTheConnectionString(t *testing.T) {
 
 func TestAConnectionStringThatIsNoneIsNotShown(t *testing.T) {
 	for _, dsn := range []string{
-		"postgres://u:%zz" + sentinel + "@h/db", sentinel, "host=h port=" + sentinel, "postgres://h:" + sentinel + "/db",
+		"postgres://u:%zz" + sentinel + "@h/db", sentinel, "host=h port=" + sentinel,
+		"postgres://h:" + sentinel + "/db",
 	} {
 		line, err := parse(t, map[string]string{"FENCEROW_DSN": dsn}, "--instance-key=a")
 		check(t, err)
@@ -83,7 +87,8 @@ func TestLedgerSettingsAreCheckedBeforeAnythingIsSent(t *testing.T) {
 		{"PlainHTTPElsewhere", []string{"--ledger-url=http://ledger.example/" + sentinel}, "--ledger-url"},
 		{"TokenFileMissing", []string{"--ledger-url=https://ledger.example", "--ledger-token-file=/" + sentinel},
 			"--ledger-token-file (FENCEROW_LEDGER_TOKEN_FILE)"},
-		{"CertificateWithoutKey", []string{"--ledger-url=https://ledger.example", "--ledger-cert-file=/" + sentinel},
+		{"CertificateWithoutKey", []string{"--ledger-url=https://ledger.example",
+			"--ledger-cert-file=/" + sentinel},
 			"--ledger-cert-file"},
 		{"StatusOutOfRange", []string{"--ledger-url=https://ledger.example", "--ledger-retryable-status=500"},
 			"--ledger-retryable-status (FENCEROW_LEDGER_RETRYABLE_STATUS)"},
@@ -108,7 +113,8 @@ func TestLedgerSettingsAreCheckedBeforeAnythingIsSent(t *testing.T) {
 func TestEverySettingOfTheLedgerArrives(t *testing.T) {
 	line, err := parse(t, map[string]string{"FENCEROW_LEDGER_RETRYABLE_STATUS": "404,418"}, "--instance-key=a",
 		"--ledger-url=http://ledger.example", "--ledger-allow-insecure", "--ledger-token-file="+file(t, "token"),
-		"--ledger-token-header=X-Token", "--ledger-token-scheme=-", "--ledger-readback-url=http://ledger.example/entries",
+		"--ledger-token-header=X-Token", "--ledger-token-scheme=-",
+		"--ledger-readback-url=http://ledger.example/entries",
 		"--ledger-require-echo", "--ledger-quote-key", "--ledger-accepted-is-duplicate")
 	check(t, err)
 	adapter, err := line.Ledger.Open(4)
@@ -120,7 +126,8 @@ func TestEverySettingOfTheLedgerArrives(t *testing.T) {
 }
 
 func TestObserverAndDaemonAreBuilt(t *testing.T) {
-	line, err := parse(t, nil, "--instance-key=a", "--log-format=json", "--ops-listen=off", "--ledger-interval-sec=0.05")
+	line, err := parse(t, nil, "--instance-key=a", "--log-format=json", "--ops-listen=off",
+		"--ledger-interval-sec=0.05")
 	check(t, err)
 	observer, err := line.Log.Observer(io.Discard, line.Instance.Key())
 	check(t, err)

@@ -111,7 +111,8 @@ func TestBadValuesAreUsageErrorsThatNameTheSetting(t *testing.T) {
 		want string // what the text names
 	}{
 		{"NoInstanceKey", []string{"--instance-key="}, "--instance-key (FENCEROW_INSTANCE_KEY)"},
-		{"InstanceKeyWithSpace", []string{"--instance-key=a " + sentinel}, "--instance-key (FENCEROW_INSTANCE_KEY)"},
+		{"InstanceKeyWithSpace", []string{"--instance-key=a " + sentinel},
+			"--instance-key (FENCEROW_INSTANCE_KEY)"},
 		{"InstanceKeyTooLong", []string{"--instance-key=" + strings.Repeat("a", 129)}, "--instance-key"},
 		{"BatchLimitZero", []string{"--batch-limit=0"}, "--batch-limit (FENCEROW_BATCH_LIMIT)"},
 		{"BatchLimitTooLarge", []string{"--batch-limit=1001"}, "--batch-limit (FENCEROW_BATCH_LIMIT)"},
@@ -133,7 +134,8 @@ func TestBadValuesAreUsageErrorsThatNameTheSetting(t *testing.T) {
 		{"BackoffCapBelowTheBase", []string{"--backoff-cap=500ms"}, "--backoff-cap"},
 		{"GraceZero", []string{"--grace=0s"}, "--grace"},
 		{"WorkerWithSpace", []string{"--worker=a " + sentinel}, "--worker (FENCEROW_WORKER)"},
-		{"IntervalZero", []string{"--ledger-interval-sec=0"}, "--ledger-interval-sec (FENCEROW_LEDGER_INTERVAL_SEC)"},
+		{"IntervalZero", []string{"--ledger-interval-sec=0"},
+			"--ledger-interval-sec (FENCEROW_LEDGER_INTERVAL_SEC)"},
 		{"IntervalNegative", []string{"--ledger-interval-sec=-1"}, "--ledger-interval-sec"},
 		{"IntervalNoNumber", []string{"--ledger-interval-sec=NaN"}, "--ledger-interval-sec"},
 		{"IntervalEndless", []string{"--ledger-interval-sec=Inf"}, "--ledger-interval-sec"},
@@ -179,7 +181,8 @@ func TestABadVariableIsNamedAndItsValueIsNot(t *testing.T) {
 		} {
 			_, err := parse(t, map[string]string{"FENCEROW_INSTANCE_KEY": "a", name: value})
 			text, ok := UsageText(err)
-			if !ok || !strings.Contains(text, name) || strings.Contains(text, sentinel) || strings.Contains(text, "\n") {
+			if !ok || !strings.Contains(text, name) || strings.Contains(text, sentinel) || strings.Contains(text,
+				"\n") {
 				t.Errorf("%s=%q: got %q, %v", name, value, text, ok)
 			}
 		}

@@ -23,7 +23,8 @@ type Daemon struct {
 	OpsTokenFile string  `name:"ops-token-file" env:"FENCEROW_OPS_TOKEN_FILE" placeholder:"FILE" group:"Daemon" help:"File that holds the bearer token that the ops listener requires. It is read again for each request."`
 }
 
-// Validate refuses values out of bounds, an address that is none, and one beyond this machine without a token.
+// Validate refuses values out of bounds, an address that is none, and one beyond this machine without a
+// token.
 func (d *Daemon) Validate() error {
 	if math.IsNaN(d.IntervalSec) || d.IntervalSec < minInterval || d.IntervalSec > maxInterval {
 		return inputError("ledger_interval_sec", "must be from 0.01 to 3600")

@@ -18,13 +18,16 @@ const (
 )
 
 // Database says where the database is.
+//
+//nolint:lll // a struct tag cannot be wrapped
 type Database struct {
-	DSNFile      string        `name:"dsn-file" env:"FENCEROW_DSN_FILE" placeholder:"FILE" group:"Database" help:"File that holds the PostgreSQL connection string. Without it the variable FENCEROW_DSN holds the string; there is no flag for it."` //nolint:lll // a struct tag cannot be wrapped
+	DSNFile      string        `name:"dsn-file" env:"FENCEROW_DSN_FILE" placeholder:"FILE" group:"Database" help:"File that holds the PostgreSQL connection string. Without it the variable FENCEROW_DSN holds the string; there is no flag for it."`
 	MaxConns     int32         `name:"db-max-conns" env:"FENCEROW_DB_MAX_CONNS" default:"8" group:"Database" help:"Connections at most, 1 to 1000."`
-	StoreTimeout time.Duration `name:"store-timeout" env:"FENCEROW_STORE_TIMEOUT" default:"2s" group:"Database" help:"Bound of a statement, of a wait for a lock, and of connecting; 100ms to 1m."` //nolint:lll // as above
+	StoreTimeout time.Duration `name:"store-timeout" env:"FENCEROW_STORE_TIMEOUT" default:"2s" group:"Database" help:"Bound of a statement, of a wait for a lock, and of connecting; 100ms to 1m."`
 }
 
-// Validate refuses values out of bounds. Whether there is a connection string at all is found out by [Database.DSN].
+// Validate refuses values out of bounds. Whether there is a connection string at all is found out by
+// [Database.DSN].
 func (d *Database) Validate() error {
 	if d.MaxConns < 1 || d.MaxConns > maxConns {
 		return inputError("db_max_conns", "must be from 1 to 1000")
@@ -49,11 +52,13 @@ func (d *Database) DSN() (string, error) {
 	if dsn := os.Getenv(DSNVariable); dsn != "" {
 		return dsn, nil
 	}
-	return "", &fencerow.InputError{Field: DSNVariable, Problem: "is missing; it holds the PostgreSQL connection string, " +
-		"or --dsn-file (" + variablePrefix + "DSN_FILE) names a file that does"}
+	return "", &fencerow.InputError{Field: DSNVariable,
+		Problem: "is missing; it holds the PostgreSQL connection " +
+			"string, or --dsn-file (" + variablePrefix + "DSN_FILE) names a file that does"}
 }
 
-// Open makes the store. It opens no connection. The application name is what pg_stat_activity shows. The caller closes the store.
+// Open makes the store. It opens no connection. The application name is what pg_stat_activity shows. The
+// caller closes the store.
 func (d *Database) Open(application string) (*pgstore.Store, error) {
 	dsn, err := d.DSN()
 	if err != nil {

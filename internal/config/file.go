@@ -9,8 +9,9 @@ import (
 // maxSecretFile bounds a file that holds one secret, in bytes.
 const maxSecretFile = 16 << 10
 
-// readSecret reads a regular file of one line; opening a pipe could block for ever. Why a file cannot be read is not told apart: an error
-// of the operating system repeats the path, which may be a secret pasted into the wrong place.
+// readSecret reads a regular file of one line; opening a pipe could block for ever. Why a file cannot be read
+// is not told apart: an error of the operating system repeats the path, which may be a secret pasted into the
+// wrong place.
 func readSecret(field, path string) (string, error) {
 	refused := inputError(field, "names a file that cannot be read, is empty, or is not one line of text")
 	info, err := os.Stat(path)

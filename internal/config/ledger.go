@@ -27,8 +27,8 @@ type Ledger struct {
 	DialTimeout         time.Duration `name:"ledger-dial-timeout" env:"FENCEROW_LEDGER_DIAL_TIMEOUT" default:"5s" group:"Ledger" help:"Bound of connecting, and separately of the TLS handshake."`
 }
 
-// Open makes the adapter and reads the files that are named; nothing is sent. Concurrency is how many connections are kept for reuse.
-// The error is an [*fencerow.InputError]. The caller closes the adapter.
+// Open makes the adapter and reads the files that are named; nothing is sent. Concurrency is how many
+// connections are kept for reuse. The error is an [*fencerow.InputError]. The caller closes the adapter.
 func (l *Ledger) Open(concurrency int) (*ledger.HTTP, error) {
 	if l.DialTimeout <= 0 {
 		return nil, inputError("ledger_dial_timeout", "must be positive")

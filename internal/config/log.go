@@ -9,9 +9,11 @@ import (
 )
 
 // Log says how the log is written.
+//
+//nolint:lll // a struct tag cannot be wrapped
 type Log struct {
 	Format string `name:"log-format" env:"FENCEROW_LOG_FORMAT" default:"text" placeholder:"text|json" group:"Log" help:"text or json."`
-	Level  string `name:"log-level" env:"FENCEROW_LOG_LEVEL" default:"info" placeholder:"LEVEL" group:"Log" help:"debug, info, warn or error."` //nolint:lll // a struct tag cannot be wrapped
+	Level  string `name:"log-level" env:"FENCEROW_LOG_LEVEL" default:"info" placeholder:"LEVEL" group:"Log" help:"debug, info, warn or error."`
 }
 
 // Validate refuses an unknown format or level.

@@ -21,8 +21,8 @@ const (
 // helpWidth is how wide help is at most, in columns.
 const helpWidth = 110
 
-// NewParser returns a parser for a command line, with what both binaries share. Parsing does not end the process but for --help and
-// --version; what went wrong is to be shown as [UsageText].
+// NewParser returns a parser for a command line, with what both binaries share. Parsing does not end the
+// process but for --help and --version; what went wrong is to be shown as [UsageText].
 func NewParser(target any, name, description string, options ...kong.Option) (*kong.Kong, error) {
 	shared := []kong.Option{
 		kong.Name(name),
@@ -33,8 +33,8 @@ func NewParser(target any, name, description string, options ...kong.Option) (*k
 	return kong.New(target, append(shared, options...)...)
 }
 
-// UsageText reports whether err is the fault of whoever called the program, for which it exits with [ExitUsage], and how to say so.
-// Values are left out of what kong says: they may be secrets.
+// UsageText reports whether err is the fault of whoever called the program, for which it exits with
+// [ExitUsage], and how to say so. Values are left out of what kong says: they may be secrets.
 func UsageText(err error) (text string, ok bool) {
 	if input, ok := errors.AsType[*fencerow.InputError](err); ok {
 		return input.Error(), true
@@ -48,14 +48,16 @@ func UsageText(err error) (text string, ok bool) {
 	return "", false
 }
 
+const hint = `, did you mean (?:one of )?"[a-z", -]+\?`
+
 var (
 	fromVariable = regexp.MustCompile(` \(from envar (FENCEROW_[A-Z_]+)=`)
-	unexpected   = regexp.MustCompile(`(?s)^unexpected (flag argument|argument|token) .*?((?:, did you mean (?:one of )?"[a-z", -]+\?)?)$`)
+	unexpected   = regexp.MustCompile(`(?s)^unexpected (flag argument|argument|token) .*?(|` + hint + `)$`)
 	quotedValue  = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 )
 
-// withoutValues takes out of a parser's error what may be a value that the user gave: the offending argument, what stands behind "but
-// got", and the content of a variable. A hint at what may have been meant stays.
+// withoutValues takes out of a parser's error what may be a value that the user gave: the offending argument,
+// what stands behind "but got", and the content of a variable. A hint at what may have been meant stays.
 func withoutValues(text string) string {
 	source := ""
 	if m := fromVariable.FindStringSubmatchIndex(text); m != nil {
@@ -74,7 +76,8 @@ func withoutValues(text string) string {
 	return quotedValue.ReplaceAllLiteralString(text, "the value") + source
 }
 
-// asFlag names a setting in an error as the user knows it: batch_limit is --batch-limit and FENCEROW_BATCH_LIMIT.
+// asFlag names a setting in an error as the user knows it: batch_limit is --batch-limit and
+// FENCEROW_BATCH_LIMIT.
 func asFlag(err error) error {
 	input, ok := errors.AsType[*fencerow.InputError](err)
 	if !ok || strings.HasPrefix(input.Field, "-") || strings.HasPrefix(input.Field, variablePrefix) {

@@ -58,8 +58,8 @@ func (w *Writer) Validate() error {
 	return asFlag(w.Config(anyInstance, writer.DefaultTargetDelay).Validate())
 }
 
-// Config returns the configuration of a writer. The target delay is about how long a row waits that failed for the ledger's sake; a
-// daemon gives its poll interval.
+// Config returns the configuration of a writer. The target delay is about how long a row waits that failed
+// for the ledger's sake; a daemon gives its poll interval.
 func (w *Writer) Config(instance fencerow.InstanceKey, targetDelay time.Duration) writer.Config {
 	return writer.Config{
 		Instance: instance, Worker: w.WorkerID(),

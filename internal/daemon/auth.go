@@ -15,8 +15,8 @@ import (
 // maxToken bounds a token file, in bytes.
 const maxToken = 16 << 10
 
-// bearer checks the token that requests must carry. The file is read for each of them, so that a new token counts at once; while it
-// cannot be read nobody is let in.
+// bearer checks the token that requests must carry. The file is read for each of them, so that a new token
+// counts at once; while it cannot be read nobody is let in.
 type bearer struct{ path string }
 
 func newBearer(path string) (*bearer, error) {
@@ -53,8 +53,9 @@ func (b *bearer) admits(r *http.Request) bool {
 	return ok && strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(want[:], got[:]) == 1
 }
 
-// admit lets in who may ask. Without a token that is any process of this machine, but no web page: a page that a browser here shows can
-// send requests to loopback, from another origin or under a name of its own that resolves to it.
+// admit lets in who may ask. Without a token that is any process of this machine, but no web page: a page
+// that a browser here shows can send requests to loopback, from another origin or under a name of its own
+// that resolves to it.
 func (o *ops) admit(next http.Handler) http.Handler {
 	sameOrigin := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

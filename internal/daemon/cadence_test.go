@@ -31,11 +31,12 @@ func TestCadence(t *testing.T) {
 				if n <= 3 {
 					w.wake <- struct{}{}
 				}
-				time.Sleep(interval / 10)
+				<-time.After(interval / 10)
 				return claimed, nil
 			},
 			run: 2*interval + half,
-			// The first three polls wake the next, whether or not they are over; all but the first tick are on the grid.
+			// The first three polls wake the next, whether or not they are over; all but the first tick are on the
+			// grid.
 			want: []time.Duration{0, 0, interval / 10, interval / 5, interval, 2 * interval},
 		},
 		{
@@ -45,7 +46,7 @@ func TestCadence(t *testing.T) {
 				case 1:
 					w.wake <- struct{}{}
 				case 2:
-					time.Sleep(3*interval + half)
+					<-time.After(3*interval + half)
 				}
 				return claimed, nil
 			},
@@ -87,7 +88,7 @@ func TestCadence(t *testing.T) {
 			name: "AfterASlowPollTheGridIsKept",
 			poll: func(_ *scripted, n int) (writer.PollResult, error) {
 				if n == 1 {
-					time.Sleep(2*interval + half)
+					<-time.After(2*interval + half)
 				}
 				return writer.PollResult{}, nil
 			},
@@ -102,8 +103,7 @@ func TestCadence(t *testing.T) {
 				w = newScripted(func(n int) (writer.PollResult, error) { return tt.poll(w, n) })
 				b := newBench(t, w, nil)
 				stop := b.start()
-				time.Sleep(tt.run)
-				synctest.Wait()
+				pass(tt.run)
 				got := w.polledAt()
 				check(t, stop())
 				if !slices.Equal(got, tt.want) {
@@ -120,8 +120,7 @@ func TestADayOfIdlePollsKeepsItsCadenceAndWritesNothing(t *testing.T) {
 		w := newScripted(idle)
 		b := newBench(t, w, nil)
 		stop := b.start()
-		time.Sleep(day*interval - interval/2)
-		synctest.Wait()
+		pass(day*interval - interval/2)
 		written := len(b.log.at(t, -8)) + len(b.log.at(t, 0)) + len(b.log.at(t, 4)) + len(b.log.at(t, 8))
 		got := w.polledAt()
 		check(t, stop())

@@ -34,13 +34,14 @@ type Client struct {
 	http  *http.Client
 }
 
-// NewClient returns a client for the daemon at an address such as http://127.0.0.1:8311, with a token unless that is empty. A malformed
-// address is an [*fencerow.InputError].
+// NewClient returns a client for the daemon at an address such as http://127.0.0.1:8311, with a token unless
+// that is empty. A malformed address is an [*fencerow.InputError].
 func NewClient(opsURL, token string) (*Client, error) {
 	u, err := url.Parse(opsURL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil ||
 		u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "" {
-		return nil, &fencerow.InputError{Field: "ops_url", Problem: "is not an address such as http://127.0.0.1:8311"}
+		return nil, &fencerow.InputError{Field: "ops_url",
+			Problem: "is not an address such as http://127.0.0.1:8311"}
 	}
 	transport := &http.Transport{DisableKeepAlives: true} // no proxy: a token goes to the daemon alone
 	return &Client{base: u, token: token, http: &http.Client{
@@ -49,7 +50,8 @@ func NewClient(opsURL, token string) (*Client, error) {
 	}}, nil
 }
 
-// Process has the daemon of the instance claim, deliver and record one entry. A refusal is a result, not an error.
+// Process has the daemon of the instance claim, deliver and record one entry. A refusal is a result, not an
+// error.
 func (c *Client) Process(
 	ctx context.Context, instance fencerow.InstanceKey, id fencerow.CorrelationID, forceDue bool,
 ) (ProcessResult, error) {
@@ -58,9 +60,10 @@ func (c *Client) Process(
 		return result, err
 	}
 	query := url.Values{paramInstance: {string(instance)}, paramForceDue: {strconv.FormatBool(forceDue)}}
-	err := c.ask(ctx, "process by the daemon", http.MethodPost, "/v1/process/"+escapeSegment(string(id)), query, &result)
+	const op = "process by the daemon"
+	err := c.ask(ctx, op, http.MethodPost, "/v1/process/"+escapeSegment(string(id)), query, &result)
 	if err == nil && result.CorrelationID != id {
-		err = fencerow.NewError("process by the daemon", ErrDaemonAnswer, nil)
+		err = fencerow.NewError(op, ErrDaemonAnswer, nil)
 	}
 	return result, err
 }
@@ -71,7 +74,8 @@ func (c *Client) Ready(ctx context.Context) (Readiness, error) {
 	return doc, c.ask(ctx, "ask for readiness", http.MethodGet, "/readyz", nil, &doc)
 }
 
-// escapeSegment escapes s as one segment of a path. Dots are escaped too: a client or a proxy would take "." and ".." for steps.
+// escapeSegment escapes s as one segment of a path. Dots are escaped too: a client or a proxy would take "."
+// and ".." for steps.
 func escapeSegment(s string) string { return strings.ReplaceAll(url.PathEscape(s), ".", "%2E") }
 
 func (c *Client) ask(ctx context.Context, op, method, path string, query url.Values, into any) error {

@@ -29,7 +29,8 @@ func TestAClientMistrustsAnswers(t *testing.T) {
 		answer http.HandlerFunc
 		want   fencerow.Code
 	}{
-		{"APage", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }, ErrDaemonAnswer},
+		{"APage", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) },
+			ErrDaemonAnswer},
 		{"NoBody", func(http.ResponseWriter, *http.Request) {}, ErrDaemonAnswer},
 		{"AnotherEntry", func(w http.ResponseWriter, _ *http.Request) {
 			writeJSON(w, http.StatusOK, ProcessResult{CorrelationID: "b"})
@@ -40,7 +41,8 @@ func TestAClientMistrustsAnswers(t *testing.T) {
 		{"ARedirect", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 		}, ErrDaemonAnswer},
-		{"ACutConnection", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, ErrDaemonUnreachable},
+		{"ACutConnection", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+			ErrDaemonUnreachable},
 		{"AWrongToken", func(w http.ResponseWriter, _ *http.Request) {
 			writeError(w, http.StatusUnauthorized, codeTokenRefused)
 		}, ErrDaemonToken},

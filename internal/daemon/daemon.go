@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"net"
-	"strconv"
 	"sync"
 	"time"
 
@@ -43,12 +42,13 @@ type Config struct {
 	Worker   fencerow.WorkerID
 	// Interval is the time from one tick to the next.
 	Interval time.Duration
-	// Grace is how long stopping may take. Deliveries have at least half of it; up to [lastWrites] are kept for what must be written
-	// after them.
+	// Grace is how long stopping may take. Deliveries have at least half of it; up to [lastWrites] are kept for
+	// what must be written after them.
 	Grace time.Duration
 	// OpsListen is the HOST:PORT of the ops listener; empty means none. Beyond loopback it needs OpsTokenFile.
 	OpsListen string
-	// OpsTokenFile holds the bearer token that the ops listener requires; empty means none. It is read for each request.
+	// OpsTokenFile holds the bearer token that the ops listener requires; empty means none. It is read for each
+	// request.
 	OpsTokenFile string
 }
 
@@ -99,12 +99,11 @@ func New(cfg Config) (*Daemon, error) {
 }
 
 func outOfBounds(field string, lo, hi time.Duration) error {
-	return &fencerow.InputError{Field: field, Problem: "must be from " +
-		strconv.FormatFloat(lo.Seconds(), 'g', -1, 64) + " to " + strconv.FormatFloat(hi.Seconds(), 'g', -1, 64) + " seconds"}
+	return &fencerow.InputError{Field: field, Problem: "must be from " + lo.String() + " to " + hi.String()}
 }
 
-// Run polls until ctx ends, then stops as the package comment says and returns nil. It returns early, with an error, if the ops
-// listener cannot be had or the schema is not one that this build works with.
+// Run polls until ctx ends, then stops as the package comment says and returns nil. It returns early, with an
+// error, if the ops listener cannot be had or the schema is not one that this build works with.
 func (d *Daemon) Run(ctx context.Context) error {
 	address := ""
 	var listener net.Listener
@@ -156,7 +155,8 @@ func (d *Daemon) stop(running, serving *sync.WaitGroup) {
 	d.notify.send("STOPPING=1")
 	grace, cancel := context.WithTimeout(context.Background(), d.cfg.Grace-min(lastWrites, d.cfg.Grace/2))
 	defer cancel()
-	// Its error says that deliveries had to be cancelled. Their rows were released, which is logged by nobody: nothing is wrong.
+	// Its error says that deliveries had to be cancelled. Their rows were released, which is logged by nobody:
+	// nothing is wrong.
 	_ = d.cfg.Writer.Shutdown(grace)
 	running.Wait()
 	if d.ops != nil {

@@ -220,8 +220,7 @@ func (b *bench) start() (stop func() error) {
 func (b *bench) runFor(d time.Duration) {
 	b.t.Helper()
 	stop := b.start()
-	time.Sleep(d)
-	synctest.Wait()
+	pass(d)
 	check(b.t, stop())
 }
 
@@ -242,7 +241,8 @@ func newPipedBench(t testing.TB, w Writer) *bench {
 	return b
 }
 
-// pipes is a listener whose connections are made in memory, so that they can wait on a synctest bubble's clock.
+// pipes is a listener whose connections are made in memory, so that they can wait on a synctest bubble's
+// clock.
 type pipes struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -271,4 +271,10 @@ func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
 	client, server := net.Pipe()
 	p.conns <- server
 	return client, nil
+}
+
+// pass lets fake time pass and waits until all that was to happen by then has.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/fourblocks2020/fencerow/internal/writer"
 )
 
-// tick polls once an interval until ctx ends; the first time at once. The error is one that no later tick would mend.
+// tick polls once an interval until ctx ends; the first time at once. The error is one that no later tick
+// would mend.
 func (d *Daemon) tick(ctx context.Context) error {
 	ticker := time.NewTicker(d.cfg.Interval)
 	defer ticker.Stop()
@@ -64,10 +65,10 @@ func (d *Daemon) prepare(ctx context.Context) (done bool, fatal error) {
 		d.state.prepare()
 		d.notify.send("READY=1")
 		return true, nil
-	case ctx.Err() != nil:
-		return false, nil
 	case errors.Is(err, fencerow.ErrStoreSchema):
 		return false, &SchemaError{Found: version}
+	case ctx.Err() != nil:
+		return false, nil //nolint:nilerr // guard has logged it, unless it only says that ctx ended
 	}
 	if d.state.pollFailed() == 1 {
 		d.obs.Notify(observe.NoticeNotReady)
@@ -127,7 +128,7 @@ func (d *Daemon) guard(ctx context.Context, fn func() error) (err error) {
 		}
 	}()
 	err = fn()
-	if err != nil && !(ctx.Err() != nil && errors.Is(err, context.Canceled)) {
+	if stopped := ctx.Err() != nil && errors.Is(err, context.Canceled); err != nil && !stopped {
 		d.obs.LoopFailure(err)
 	}
 	return err

@@ -14,7 +14,7 @@ import (
 	"github.com/fourblocks2020/fencerow/internal/observe"
 )
 
-// ErrOpsListen: the ops listener's address cannot be had.
+// ErrOpsListen says that the ops listener's address cannot be had.
 const ErrOpsListen fencerow.Code = "ops_listen_failed"
 
 // Bounds of the ops listener.
@@ -63,7 +63,9 @@ func newOps(d *Daemon) (*ops, error) {
 	return o, nil
 }
 
-var errOpsExposed = &fencerow.InputError{Field: "ops_listen", Problem: "is not on loopback; that needs an ops token file"}
+var errOpsExposed = &fencerow.InputError{
+	Field: "ops_listen", Problem: "is not on loopback; that needs an ops token file",
+}
 
 // bind binds the address. A name can mean anything, so what was bound is looked at again.
 func (o *ops) bind(ctx context.Context) (net.Listener, error) {

@@ -55,7 +55,7 @@ func (s *served) request(method, path string, change func(*http.Request)) (statu
 	}
 	response, err := http.DefaultClient.Do(r)
 	check(s.t, err)
-	defer response.Body.Close() //nolint:errcheck // only read
+	defer response.Body.Close()
 	b, err := io.ReadAll(response.Body)
 	check(s.t, err)
 	return response.StatusCode, string(b)
@@ -149,8 +149,10 @@ func TestAWebPageCannotReachALoopbackListener(t *testing.T) {
 		change             func(*http.Request)
 		status             int
 	}{
-		{"ByAnotherOrigin", http.MethodPost, "/v1/process/a", with("Origin", "https://evil.example"), http.StatusForbidden},
-		{"ByACrossSiteFetch", http.MethodPost, "/v1/process/a", with("Sec-Fetch-Site", "cross-site"), http.StatusForbidden},
+		{"ByAnotherOrigin", http.MethodPost, "/v1/process/a", with("Origin", "https://evil.example"),
+			http.StatusForbidden},
+		{"ByACrossSiteFetch", http.MethodPost, "/v1/process/a", with("Sec-Fetch-Site", "cross-site"),
+			http.StatusForbidden},
 		{"ByANameThatResolvesHere", http.MethodGet, "/readyz",
 			func(r *http.Request) { r.Host = "evil.example" }, http.StatusForbidden},
 		{"NorWithAPort", http.MethodPost, "/v1/process/a",
@@ -209,7 +211,10 @@ func TestAnAddressBeyondThisMachineNeedsAToken(t *testing.T) {
 
 func TestAnAddressThatIsTakenEndsTheDaemonWithACode(t *testing.T) {
 	s := serveOps(t, newScripted(idle), nil)
-	b := newBench(t, newScripted(idle), func(cfg *Config) { cfg.OpsListen = strings.TrimPrefix(s.base, "http://") })
+	b := newBench(t, newScripted(idle), func(cfg *Config) {
+		cfg.OpsListen = strings.TrimPrefix(s.base,
+			"http://")
+	})
 	err := b.d.Run(t.Context())
 	if !errors.Is(err, ErrOpsListen) || err.Error() != "open the ops listener: ops_listen_failed" {
 		t.Errorf("got %v", err)
@@ -229,11 +234,14 @@ func TestRequestsThatAreNone(t *testing.T) {
 		{"ReadinessByPost", http.MethodPost, "/readyz", http.StatusMethodNotAllowed, ""},
 		{"NoID", http.MethodPost, "/v1/process/", http.StatusNotFound, ""},
 		{"IDWithSpace", http.MethodPost, "/v1/process/a%20b", http.StatusBadRequest, "invalid_input"},
-		{"IDTooLong", http.MethodPost, "/v1/process/" + strings.Repeat("a", 201), http.StatusBadRequest, "invalid_input"},
-		{"ForceDueUnclear", http.MethodPost, "/v1/process/a?force_due=perhaps", http.StatusBadRequest, "invalid_input"},
+		{"IDTooLong", http.MethodPost, "/v1/process/" + strings.Repeat("a", 201), http.StatusBadRequest,
+			"invalid_input"},
+		{"ForceDueUnclear", http.MethodPost, "/v1/process/a?force_due=perhaps", http.StatusBadRequest,
+			"invalid_input"},
 		{"OtherInstance", http.MethodPost, "/v1/process/a?instance_key=instance-b", http.StatusMisdirectedRequest,
 			"other_instance"},
-		{"EmptyInstance", http.MethodPost, "/v1/process/a?instance_key=", http.StatusMisdirectedRequest, "other_instance"},
+		{"EmptyInstance", http.MethodPost, "/v1/process/a?instance_key=", http.StatusMisdirectedRequest,
+			"other_instance"},
 		{"OwnInstance", http.MethodPost, "/v1/process/a?instance_key=instance-a&force_due=true", http.StatusOK, ""},
 	}
 	for _, tt := range tests {

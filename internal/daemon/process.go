@@ -16,8 +16,8 @@ const (
 	paramInstance = "instance_key"
 )
 
-// ProcessResult is the document of a processed entry, of the ops listener and of `fencerow process`. A field that does not apply is
-// empty.
+// ProcessResult is the document of a processed entry, of the ops listener and of `fencerow process`. A field
+// that does not apply is empty.
 type ProcessResult struct {
 	CorrelationID fencerow.CorrelationID `json:"correlation_id"`
 	ClaimResult   string                 `json:"claim_result"`
@@ -32,7 +32,8 @@ func NewProcessResult(r writer.TargetedResult) ProcessResult {
 	}
 }
 
-// process claims, delivers and records one entry by the daemon's own writer. Every result of it is status 200.
+// process claims, delivers and records one entry by the daemon's own writer. Every result of it is status
+// 200.
 func (o *ops) process(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	if key := query.Get(paramInstance); query.Has(paramInstance) && key != string(o.d.obs.Instance()) {
@@ -58,8 +59,8 @@ func (o *ops) process(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusTooManyRequests, codeTooMany)
 		return
 	}
-	// A delivery may take longer than any other request. The writer bounds it, by its lease; a deadline of the connection would look to
-	// the server as if the client had gone away.
+	// A delivery may take longer than any other request. The writer bounds it, by its lease; a deadline of the
+	// connection would look to the server as if the client had gone away.
 	connection := http.NewResponseController(w)
 	_ = connection.SetReadDeadline(time.Time{})
 	_ = connection.SetWriteDeadline(time.Time{})
@@ -76,5 +77,6 @@ func (o *ops) process(w http.ResponseWriter, r *http.Request) {
 }
 
 func writeInputError(w http.ResponseWriter, err error) {
-	writeJSON(w, http.StatusBadRequest, errorDocument{Error: string(fencerow.ErrInvalidInput), Message: err.Error()})
+	writeJSON(w, http.StatusBadRequest, errorDocument{Error: string(fencerow.ErrInvalidInput),
+		Message: err.Error()})
 }

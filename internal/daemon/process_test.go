@@ -24,7 +24,8 @@ func (f ledgerFunc) Deliver(ctx context.Context, d fencerow.Delivery) fencerow.A
 }
 
 func delivered() fencerow.Answer {
-	return fencerow.Answer{Class: fencerow.AnswerDelivered, Certainty: fencerow.Answered, Scope: fencerow.ScopeEntry}
+	return fencerow.Answer{Class: fencerow.AnswerDelivered, Certainty: fencerow.Answered,
+		Scope: fencerow.ScopeEntry}
 }
 
 // clock is a store's clock that a test sets forward.
@@ -115,11 +116,13 @@ func TestProcess(t *testing.T) {
 		{id: "done-1", claim: observe.ResultClaimed, outcome: fencerow.OutcomeCompleted},
 		{id: "done-1", claim: observe.ResultUnavailable, reason: "finished"},
 		{id: "done-1", force: true, claim: observe.ResultUnavailable, reason: "finished"},
-		{id: "retry-1", claim: observe.ResultClaimed, outcome: fencerow.OutcomeRetryableFailure, reason: "not_ready"},
+		{id: "retry-1", claim: observe.ResultClaimed, outcome: fencerow.OutcomeRetryableFailure,
+			reason: "not_ready"},
 		{id: "retry-1", claim: observe.ResultUnavailable, reason: "not_due"},
 		{id: "retry-1", force: true, claim: observe.ResultClaimed, outcome: fencerow.OutcomeRetryableFailure,
 			reason: "not_ready"},
-		{id: "refuse-1", claim: observe.ResultClaimed, outcome: fencerow.OutcomePermanentFailure, reason: "bad_request"},
+		{id: "refuse-1", claim: observe.ResultClaimed, outcome: fencerow.OutcomePermanentFailure,
+			reason: "bad_request"},
 		{id: "leased-1", before: func() { claim("leased-1") }, claim: observe.ResultUnavailable, reason: "leased"},
 		{id: "nowhere-1", claim: observe.ResultUnavailable, reason: "unknown"},
 		{id: "foreign-1", claim: observe.ResultForeign, reason: "foreign_instance"},
@@ -172,7 +175,10 @@ func TestProcess(t *testing.T) {
 
 func TestAPanicIsAnAnswerAndShowsNothing(t *testing.T) {
 	w := newScripted(idle)
-	w.targeted = func(context.Context, fencerow.CorrelationID, bool) (writer.TargetedResult, error) { panic(sentinel) }
+	w.targeted = func(context.Context, fencerow.CorrelationID, bool) (writer.TargetedResult,
+		error) {
+		panic(sentinel)
+	}
 	s := serveOps(t, w, nil)
 	status, body := s.request(http.MethodPost, "/v1/process/a", nil)
 	equal(t, "status", status, http.StatusInternalServerError)
@@ -186,7 +192,8 @@ func TestTooManyProcessRequestsAreRefused(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	w := answers()
 	answer := w.targeted
-	w.targeted = func(ctx context.Context, id fencerow.CorrelationID, force bool) (writer.TargetedResult, error) {
+	w.targeted = func(ctx context.Context, id fencerow.CorrelationID, force bool) (writer.TargetedResult,
+		error) {
 		entered <- struct{}{}
 		<-leave
 		return answer(ctx, id, force)
@@ -215,7 +222,8 @@ func TestADeliveryMayTakeLongerThanAnyOtherRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := answers()
 		answer := w.targeted
-		w.targeted = func(ctx context.Context, id fencerow.CorrelationID, force bool) (writer.TargetedResult, error) {
+		w.targeted = func(ctx context.Context, id fencerow.CorrelationID, force bool) (writer.TargetedResult,
+			error) {
 			select {
 			case <-time.After(5 * opsTimeout):
 			case <-ctx.Done():

@@ -32,8 +32,8 @@ type Readiness struct {
 	FailedPolls int `json:"failed_polls"`
 	// LastPollAgeSec is how long the last good poll lies back; null before the first.
 	LastPollAgeSec *float64 `json:"last_poll_age_sec"`
-	// OldestDueAgeSec is how long the oldest due row that no active lease holds has been due, by the clock of this machine: 0 if none
-	// is, null if the database did not say.
+	// OldestDueAgeSec is how long the oldest due row that no active lease holds has been due, by the clock of
+	// this machine: 0 if none is, null if the database did not say.
 	OldestDueAgeSec *float64 `json:"oldest_due_age_sec"`
 }
 

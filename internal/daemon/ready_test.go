@@ -14,10 +14,10 @@ import (
 	"github.com/fourblocks2020/fencerow/internal/writer"
 )
 
-// ask sends one request to the handler, without a socket.
-func (b *bench) ask(method, target string) *httptest.ResponseRecorder {
+// get asks the handler, without a socket.
+func (b *bench) get(target string) *httptest.ResponseRecorder {
 	b.t.Helper()
-	r := httptest.NewRequestWithContext(context.Background(), method, target, http.NoBody)
+	r := httptest.NewRequestWithContext(context.Background(), http.MethodGet, target, http.NoBody)
 	r.Host = "127.0.0.1:8311"
 	w := httptest.NewRecorder()
 	b.d.ops.handler().ServeHTTP(w, r)
@@ -26,7 +26,7 @@ func (b *bench) ask(method, target string) *httptest.ResponseRecorder {
 
 func (b *bench) readiness() (status int, doc Readiness) {
 	b.t.Helper()
-	w := b.ask(http.MethodGet, "/readyz")
+	w := b.get("/readyz")
 	check(b.t, json.Unmarshal(w.Body.Bytes(), &doc))
 	return w.Code, doc
 }
@@ -51,7 +51,7 @@ func TestReadiness(t *testing.T) {
 			b := newPipedBench(t, newScripted(idle))
 			b.ready(NotReadyStarting)
 			stop := b.start()
-			time.Sleep(2*interval + interval/4)
+			pass(2*interval + interval/4)
 			doc := b.ready("")
 			equal(t, "instance", doc.Instance, self)
 			equal(t, "worker", doc.Worker, worker)
@@ -74,7 +74,7 @@ func TestReadiness(t *testing.T) {
 			for _, reason := range []string{"", "", "", NotReadyFailing, NotReadyFailing, "", ""} {
 				synctest.Wait()
 				b.ready(reason)
-				time.Sleep(interval)
+				pass(interval)
 			}
 			check(t, stop())
 		})
@@ -89,9 +89,9 @@ func TestReadiness(t *testing.T) {
 			})
 			b := newPipedBench(t, w)
 			stop := b.start()
-			time.Sleep(3*interval + pollSlack)
+			pass(3*interval + pollSlack)
 			b.ready("")
-			time.Sleep(interval)
+			pass(interval)
 			b.ready(NotReadyStale)
 			check(t, stop())
 		})
@@ -100,17 +100,17 @@ func TestReadiness(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newPipedBench(t, newScripted(idle))
 			stop := b.start()
-			time.Sleep(interval / 2)
+			pass(interval / 2)
 			b.store.fail(storeDown())
 			doc := b.ready(string(fencerow.ErrStoreUnavailable))
 			if doc.OldestDueAgeSec != nil {
 				t.Errorf("the oldest due row is %v old, although nobody knows", *doc.OldestDueAgeSec)
 			}
 			b.store.fail(errors.New(sentinel))
-			time.Sleep(readyFresh)
+			pass(readyFresh)
 			b.ready(string(fencerow.ErrStoreFailed))
 			b.store.fail(nil)
-			time.Sleep(readyFresh)
+			pass(readyFresh)
 			b.ready("")
 			check(t, stop())
 		})
@@ -122,7 +122,7 @@ func TestReadiness(t *testing.T) {
 				b.readiness()
 			}
 			equal(t, "questions to the database", b.store.asked, 1)
-			time.Sleep(readyFresh)
+			pass(readyFresh)
 			b.readiness()
 			equal(t, "questions to the database", b.store.asked, 2)
 		})
@@ -135,7 +135,7 @@ func TestReadiness(t *testing.T) {
 				Instance: self, Entries: []fencerow.NewEntry{entry("first")},
 			})
 			check(t, err)
-			time.Sleep(90*time.Second + interval/2)
+			pass(90*time.Second + interval/2)
 			equal(t, "oldest due", *b.ready("").OldestDueAgeSec, 90.5)
 			check(t, stop())
 		})
@@ -152,15 +152,15 @@ func TestHealthEndsOnlyWhenTheLoopIsStuck(t *testing.T) {
 			return writer.PollResult{}, errors.New("down")
 		})
 		b := newPipedBench(t, w)
-		equal(t, "status before the start", b.ask(http.MethodGet, "/healthz").Code, http.StatusOK)
+		equal(t, "status before the start", b.get("/healthz").Code, http.StatusOK)
 		stop := b.start()
-		time.Sleep(maxPoll)
-		equal(t, "status while a poll takes long", b.ask(http.MethodGet, "/healthz").Code, http.StatusOK)
-		time.Sleep(2 * interval)
-		equal(t, "status once it is stuck", b.ask(http.MethodGet, "/healthz").Code, http.StatusServiceUnavailable)
+		pass(maxPoll)
+		equal(t, "status while a poll takes long", b.get("/healthz").Code, http.StatusOK)
+		pass(2 * interval)
+		equal(t, "status once it is stuck", b.get("/healthz").Code, http.StatusServiceUnavailable)
 		close(stuck)
-		time.Sleep(interval)
-		equal(t, "status after that", b.ask(http.MethodGet, "/healthz").Code, http.StatusOK)
+		pass(interval)
+		equal(t, "status after that", b.get("/healthz").Code, http.StatusOK)
 		check(t, stop())
 	})
 }

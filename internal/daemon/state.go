@@ -10,8 +10,8 @@ const (
 	maxFailed = 3
 	// pollSlack is how much longer than three intervals the last good poll may lie back before readiness ends.
 	pollSlack = 10 * time.Second
-	// maxPoll bounds a tick from above: several calls of the store, each with timeouts of its own. A loop that gives no sign of life for
-	// so long beyond its interval is stuck.
+	// maxPoll bounds a tick from above: several calls of the store, each with timeouts of its own. A loop that
+	// gives no sign of life for so long beyond its interval is stuck.
 	maxPoll = 2 * time.Minute
 )
 
@@ -57,8 +57,8 @@ func (s *state) stop() {
 	s.stopping = true
 }
 
-// pollBegins notes that a poll begins and returns how many failed so far, for pollGood. What follow-ups were asked for before a tick is
-// what the tick itself does.
+// pollBegins notes that a poll begins and returns how many failed so far, for pollGood. What follow-ups were
+// asked for before a tick is what the tick itself does.
 func (s *state) pollBegins(ticked bool) (errorsBefore uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,8 +66,8 @@ func (s *state) pollBegins(ticked bool) (errorsBefore uint64) {
 	return s.errors
 }
 
-// pollGood notes a poll that did what it should. A tick's, begun after the last error, allows follow-ups again; followUp says that one
-// was asked for while it ran.
+// pollGood notes a poll that did what it should. A tick's, begun after the last error, allows follow-ups
+// again; followUp says that one was asked for while it ran.
 func (s *state) pollGood(ticked bool, errorsBefore uint64) (followUp bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,8 +106,8 @@ const (
 	NotReadyStale    = "polls_stale"
 )
 
-// polls returns why the loops make the daemon not ready, or nothing, with how many polls failed in a row and how long the last good one
-// lies back.
+// polls returns why the loops make the daemon not ready, or nothing, with how many polls failed in a row and
+// how long the last good one lies back.
 func (s *state) polls() (why string, failed int, since time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,7 +21,8 @@ func stopScene(t *testing.T, ledger ledgerFunc) *bench {
 	}
 	_, err := b.store.EnqueueMany(t.Context(), fencerow.EnqueueParams{Instance: self, Entries: entries})
 	check(t, err)
-	w, err := writer.New(b.store, ledger, b.cfg.Observer, writer.Config{Instance: self, Worker: worker, Concurrency: 2})
+	w, err := writer.New(b.store, ledger, b.cfg.Observer, writer.Config{Instance: self, Worker: worker,
+		Concurrency: 2})
 	check(t, err)
 	b.cfg.Writer = w
 	b.d, err = New(b.cfg)
@@ -29,13 +30,15 @@ func stopScene(t *testing.T, ledger ledgerFunc) *bench {
 	return b
 }
 
-// left fails the test unless nothing is leased, and this many rows are pending, all due at once and no attempt used up.
+// left fails the test unless nothing is leased, and this many rows are pending, all due at once and no
+// attempt used up.
 func (b *bench) left(pending int) {
 	b.t.Helper()
 	claims, err := b.store.Claims(context.Background(), self)
 	check(b.t, err)
 	equal(b.t, "claims left", len(claims), 0)
-	rows, err := b.store.ListPending(context.Background(), fencerow.ListPendingParams{Instance: self, Limit: 100})
+	rows, err := b.store.ListPending(context.Background(), fencerow.ListPendingParams{Instance: self,
+		Limit: 100})
 	check(b.t, err)
 	equal(b.t, "rows pending", len(rows), pending)
 	for _, row := range rows {
@@ -48,11 +51,11 @@ func TestStop(t *testing.T) {
 	t.Run("DeliveriesInFlightEndAndTheRestIsReleased", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := stopScene(t, func(context.Context, fencerow.Delivery) fencerow.Answer {
-				time.Sleep(4 * time.Second)
+				<-time.After(4 * time.Second)
 				return delivered()
 			})
 			stop := b.start()
-			time.Sleep(time.Second / 2)
+			pass(time.Second / 2)
 			began := time.Now()
 			check(t, stop())
 			equal(t, "stopping took", time.Since(began), 3500*time.Millisecond)
@@ -70,14 +73,15 @@ func TestStop(t *testing.T) {
 				}
 			})
 			stop := b.start()
-			time.Sleep(time.Second / 2)
+			pass(time.Second / 2)
 			began := time.Now()
 			check(t, stop())
 			if took := time.Since(began); took > b.cfg.Grace {
 				t.Errorf("stopping took %v of a grace of %v", took, b.cfg.Grace)
 			}
 			b.left(10)
-			rows, err := b.store.ListPending(context.Background(), fencerow.ListPendingParams{Instance: self, Limit: 100})
+			rows, err := b.store.ListPending(context.Background(), fencerow.ListPendingParams{Instance: self,
+				Limit: 100})
 			check(t, err)
 			uncertain := 0
 			for _, row := range rows {
@@ -116,7 +120,7 @@ func TestStop(t *testing.T) {
 			b := newBench(t, newScripted(idle), nil)
 			b.store.hang()
 			stop := b.start()
-			time.Sleep(interval)
+			pass(interval)
 			began := time.Now()
 			check(t, stop())
 			equal(t, "stopping took", time.Since(began), 0)

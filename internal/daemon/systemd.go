@@ -8,13 +8,15 @@ import (
 	"time"
 )
 
-// notifier tells the service manager how the daemon is, by the protocol of sd_notify(3). Nothing is sent where nobody listens.
+// notifier tells the service manager how the daemon is, by the protocol of sd_notify(3). Nothing is sent
+// where nobody listens.
 type notifier struct {
 	socket   string
 	watchdog time.Duration // within which a sign of life is expected; zero if none is
 }
 
-// newNotifier reads NOTIFY_SOCKET and the watchdog's variables. A name that begins with @ is in Linux's abstract namespace.
+// newNotifier reads NOTIFY_SOCKET and the watchdog's variables. A name that begins with @ is in Linux's
+// abstract namespace.
 func newNotifier() notifier {
 	n := notifier{socket: os.Getenv("NOTIFY_SOCKET")}
 	if n.socket == "" || n.socket[0] != '/' && n.socket[0] != '@' {
@@ -45,7 +47,8 @@ func (n notifier) send(state string) {
 	_, _ = conn.Write([]byte(state))
 }
 
-// extendStart asks for more time to start: the database is not there yet, and being killed for it would not help.
+// extendStart asks for more time to start: the database is not there yet, and being killed for it would not
+// help.
 func (n notifier) extendStart(by time.Duration) {
 	n.send("EXTEND_TIMEOUT_USEC=" + strconv.FormatInt(by.Microseconds(), 10))
 }
