@@ -1,0 +1,199 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/fourblocks2020/fencerow"
+	"github.com/fourblocks2020/fencerow/internal/pgtest"
+)
+
+func stored(t testing.TB, db *pgtest.Database) map[string]string {
+	t.Helper()
+	conn := db.Connect(t)
+	rows, err := conn.Query(t.Context(), "SELECT correlation_id, payload::text FROM fencerow.ledger_outbox")
+	if err != nil {
+		t.Fatal(err)
+	}
+	payloads := map[string]string{}
+	var id, payload string
+	_, err = pgx.ForEachRow(rows, []any{&id, &payload}, func() error { payloads[id] = payload; return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return payloads
+}
+
+func TestEnqueueOneFromFlags(t *testing.T) {
+	t.Parallel()
+	db := pgtest.NewDatabase(t, schema)
+	c := at(db.DSN(), desk)
+	args := []string{"enqueue", "--correlation-id", "a", "--entry-kind", "fee", "--slot-id", "slot-1",
+		"--cash-delta=-0.10", "--currency", "EUR", "--payload", `{"a": 1,  "a":2}`, "--skip",
+		"--traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+	if doc := document[enqueueDoc](t, c, 0, args...); doc != (enqueueDoc{Inserted: 1}) {
+		t.Errorf("first: %+v", doc)
+	}
+	if doc := document[enqueueDoc](t, c, 0, args...); doc != (enqueueDoc{Duplicate: 1}) {
+		t.Errorf("again: %+v", doc)
+	}
+	args[4] = "fill"
+	if doc := document[enqueueDoc](t, c, 1, args...); doc != (enqueueDoc{Conflict: 1}) {
+		t.Errorf("changed: %+v", doc)
+	}
+	mustContain(t, c.want(t, 1, args...).stderr, "correlation_id a is already enqueued with other content")
+	if payload := stored(t, db)["a"]; payload != `{"a": 1,  "a":2}` {
+		t.Errorf("stored %s", payload)
+	}
+	shown := document[showDoc](t, c, 0, "show", "a")
+	if shown.CashDelta != "-0.1" || shown.EntryKind != "fee" || shown.Skip == nil || shown.TraceParent == nil {
+		t.Errorf("%+v", shown)
+	}
+}
+
+func TestEnqueueReadsThePayloadFromAFile(t *testing.T) {
+	t.Parallel()
+	db := pgtest.NewDatabase(t, schema)
+	file := filepath.Join(t.TempDir(), "payload.json")
+	payload := "{\n  \"text\": \"\\u0000 é 🙂\"\n}"
+	if err := os.WriteFile(file, []byte(payload+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := at(db.DSN(), desk).with("FENCEROW_ENQUEUE_ENTRY_KIND=fill")
+	c.want(t, 0, "enqueue", "--correlation-id", "file", "--payload-file", file)
+	c.reading(payload+"\n").want(t, 0, "enqueue", "--correlation-id", "stdin", "--payload-file", "-")
+	if got := stored(t, db); got["file"] != payload || got["stdin"] != payload {
+		t.Errorf("stored %q", got)
+	}
+	large := `{"a":"` + strings.Repeat("x", fencerow.MaxPayload) + `"}`
+	r := c.reading(large).want(t, 80, "enqueue", "--correlation-id", "large", "--payload-file", "-")
+	mustContain(t, r.stderr, "--payload is larger than 262144 bytes")
+}
+
+func TestEnqueueKeepsPayloadsByteForByte(t *testing.T) {
+	t.Parallel()
+	db := pgtest.NewDatabase(t, schema)
+	payloads := map[string]string{
+		"reordered":  `{"b":1,"a":2}`,
+		"duplicates": `{"a":1,"a":2,"payload":3}`,
+		"numbers":    `{"n":123456789012345678901234567890.1000,"e":1E400}`,
+		"spaces":     `{  "a" :	1 }`,
+		"text":       `{"a":"\u0000\"\\ é 🙂 ` + "\u2028\u009b" + `"}`,
+		"limit":      `{"a":"` + strings.Repeat("x", fencerow.MaxPayload-8) + `"}`,
+	}
+	var lines strings.Builder
+	for id, payload := range payloads {
+		fmt.Fprintf(&lines, `{"payload":%s,"correlation_id":%q,"entry_kind":"fill"}`+"\r\n\n", payload, id)
+	}
+	doc := document[enqueueDoc](t, at(db.DSN(), desk).reading(lines.String()), 0, "enqueue", "-")
+	if doc != (enqueueDoc{Inserted: len(payloads)}) {
+		t.Errorf("%+v", doc)
+	}
+	for id, payload := range stored(t, db) {
+		if payload != payloads[id] {
+			t.Errorf("%s was stored as %.200q", id, payload)
+		}
+	}
+}
+
+func TestEnqueueManyNamesConflictsAndGoesOn(t *testing.T) {
+	t.Parallel()
+	db := pgtest.NewDatabase(t, schema)
+	c := at(db.DSN(), desk)
+	lines := line("a") + line("b") + strings.Replace(line("a"), "fill", "fee", 1) + line("a") + line("c")
+	r := c.reading(lines).want(t, 1, "--json", "enqueue", "-")
+	if want := `{"inserted":3,"duplicate":1,"conflict":1}` + "\n"; r.stdout != want {
+		t.Errorf("%s, want %s", r.stdout, want)
+	}
+	mustContain(t, r.stderr, "line 3: correlation_id a is already enqueued with other content")
+	if n := len(stored(t, db)); n != 3 {
+		t.Errorf("%d entries", n)
+	}
+}
+
+func TestBadLineIsNamedAndAFileIsThenRefusedWhole(t *testing.T) {
+	t.Parallel()
+	db := pgtest.NewDatabase(t, schema)
+	c := at(db.DSN(), desk)
+	for name, bad := range map[string]struct{ line, says string }{
+		"NotJSON":        {`{"correlation_id":`, "the line is not a JSON object"},
+		"Array":          {`[]`, "the line is not a JSON object"},
+		"Two":            {`{} {}`, "the line is not a JSON object"},
+		"UnknownMember":  {`{"correlation_id":"a","instance_key":"desk-2"}`, "has a member that is none of"},
+		"OtherCase":      {`{"Correlation_ID":"a"}`, "has a member that is none of"},
+		"Twice":          {`{"entry_kind":"fill","entry_kind":"fee"}`, "entry_kind is given twice"},
+		"NumberAsText":   {`{"cash_delta":-12.5}`, "cash_delta must be a string"},
+		"Exponent":       {`{"cash_delta":"1e3"}`, "cash_delta is not a plain decimal number"},
+		"NoPayload":      {`{"correlation_id":"a","entry_kind":"fill"}`, "payload is missing"},
+		"NullPayload":    {`{"correlation_id":"a","entry_kind":"fill","payload":null}`, "payload is not a JSON object"},
+		"NoID":           {`{"entry_kind":"fill","payload":{}}`, "correlation_id is missing"},
+		"EscapedControl": {`{"correlation_id":"a\u001b[31m","entry_kind":"fill","payload":{}}`, "correlation_id holds"},
+		"InvalidUTF8":    {"{\"correlation_id\":\"a\",\"entry_kind\":\"fill\",\"payload\":{\"a\":\"\xff\"}}", "payload is not valid UTF-8"},
+		"Skip":           {`{"skip":1}`, "skip must be true or false"},
+		"TooLong":        {`{"payload":{"a":"` + strings.Repeat("x", maxLine) + `"}}`, "is longer than 524288 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			lines := line("good-"+name) + "\n" + bad.line + "\n" + line("late-"+name)
+			r := c.reading(lines).want(t, 1, "enqueue", "-")
+			mustContain(t, r.stderr, "line 3: ", bad.says, "nothing was enqueued")
+			file := filepath.Join(t.TempDir(), "entries.ndjson")
+			if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			r = c.want(t, 1, "enqueue", file)
+			mustContain(t, r.stderr, "line 3: ", bad.says)
+			if strings.Contains(r.stderr, "\x1b") || strings.Contains(r.stderr, "desk-2") {
+				t.Errorf("the line's content is shown: %q", r.stderr)
+			}
+			if got := stored(t, db); got["good-"+name] != "" || got["late-"+name] != "" {
+				t.Error("something was written")
+			}
+		})
+	}
+}
+
+func TestEveryBadLineOfAFileIsNamed(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "entries.ndjson")
+	if err := os.WriteFile(file, []byte(line("a")+"{}\n"+line("b")+"[]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// No database is needed to say so.
+	r := at("postgres://127.0.0.1:1/none", desk).want(t, 1, "enqueue", file)
+	mustContain(t, r.stderr, "line 2: ", "line 4: ", "2 of 4 lines are no entries; nothing was enqueued")
+}
+
+func TestEnqueueOfThousandsIsChunkedAndCanBeRunAgain(t *testing.T) {
+	t.Parallel()
+	db := pgtest.NewDatabase(t, schema)
+	const all = 2*chunkEntries + 500
+	var lines strings.Builder
+	for i := range all {
+		lines.WriteString(line(fmt.Sprintf("id-%d", i)))
+	}
+	c := at(db.DSN(), desk)
+	// From a pipe, a bad line in the third chunk leaves the first two.
+	r := c.reading(lines.String()+"{}\n").want(t, 1, "--json", "enqueue", "-")
+	mustContain(t, r.stderr, "line 2501: correlation_id is missing", "the lines before line 2001 are enqueued")
+	var doc enqueueDoc
+	if err := json.Unmarshal([]byte(r.stdout), &doc); err != nil || doc != (enqueueDoc{Inserted: 2 * chunkEntries}) {
+		t.Errorf("%s, %v", r.stdout, err)
+	}
+	file := filepath.Join(t.TempDir(), "entries.ndjson")
+	if err := os.WriteFile(file, []byte(lines.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if doc := document[enqueueDoc](t, c, 0, "enqueue", file); doc != (enqueueDoc{Inserted: 500, Duplicate: 2000}) {
+		t.Errorf("%+v", doc)
+	}
+	if n := len(stored(t, db)); n != all {
+		t.Errorf("%d entries", n)
+	}
+}
