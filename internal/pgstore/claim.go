@@ -13,9 +13,6 @@ import (
 	"github.com/fourblocks2020/fencerow/internal/db"
 )
 
-// floorAge is how long a floor may be used before the next scan from the start.
-const floorAge = time.Second
-
 // ClaimBatch implements [fencerow.Store].
 func (s *Store) ClaimBatch(ctx context.Context, p fencerow.ClaimBatchParams) (*fencerow.Claim, error) {
 	const op = "claim batch"
@@ -23,7 +20,7 @@ func (s *Store) ClaimBatch(ctx context.Context, p fencerow.ClaimBatchParams) (*f
 		return nil, err
 	}
 	state := s.instance(p.Instance)
-	quiet, floor := state.hints()
+	quiet, floor := state.hints(s.floorAge)
 	if quiet {
 		due, err := s.claimDue(ctx, op, p.Instance)
 		if err != nil {
@@ -53,7 +50,7 @@ func (s *Store) ClaimBatch(ctx context.Context, p fencerow.ClaimBatchParams) (*f
 }
 
 // hints returns whether the next poll should look before it claims, and the floor, zero if a scan from the start is due.
-func (st *instanceState) hints() (quiet bool, floor time.Time) {
+func (st *instanceState) hints(floorAge time.Duration) (quiet bool, floor time.Time) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if time.Since(st.scannedAt) < floorAge {

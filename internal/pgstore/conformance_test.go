@@ -13,6 +13,13 @@ func TestConformance(t *testing.T) {
 	storetest.Run(t, newHarness(t, database.DSN(), database.DSN(), nil))
 }
 
+// No claim may hold only thanks to the floor, or only without it. The run above uses it, as every store does.
+func TestConformanceWithoutTheFloor(t *testing.T) {
+	t.Parallel()
+	database := pgtest.NewDatabase(t, schema)
+	storetest.Run(t, newHarness(t, database.DSN(), database.DSN(), func(s *Store) { s.floorAge = 0 }))
+}
+
 // Every statement of the store must mean the same whatever the way pgx sends it, as it must for users behind a connection pooler.
 func TestConformanceInEveryQueryMode(t *testing.T) {
 	t.Parallel()

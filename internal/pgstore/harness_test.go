@@ -18,10 +18,12 @@ import (
 )
 
 // schema is a database with the whole history applied.
-var schema = pgtest.NewTemplate(func(ctx context.Context, dsn string) error {
+var schema = pgtest.NewTemplate(buildSchema)
+
+func buildSchema(ctx context.Context, dsn string) error {
 	_, err := migrate.Up(ctx, dsn)
 	return err
-})
+}
 
 // harness makes worlds on one database. A mutation is applied to each store that a world opens.
 type harness struct {

@@ -3,7 +3,6 @@ package pgstore
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -109,7 +108,7 @@ func recordParams(
 		p.OutboxIds[i] = int64(o.OutboxID)
 		p.Outcomes[i] = string(o.Kind)
 		p.Reasons[i] = string(o.Reason)
-		p.Delays[i] = int64((o.Delay + time.Microsecond - 1) / time.Microsecond)
+		p.Delays[i] = o.Delay.Microseconds()
 		p.Charges[i] = int32(o.Charge) //nolint:gosec // -1, 0 or 1
 		p.Uncertain[i] = o.Uncertain
 		if fencerow.ValidLedgerRef(o.LedgerRef) {

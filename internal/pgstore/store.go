@@ -43,6 +43,8 @@ type Store struct {
 	pool    *pgxpool.Pool
 	timeout time.Duration
 	texts   texts
+	// floorAge is how long a floor may be used before the next scan from the start.
+	floorAge time.Duration
 
 	// highestEpoch is the highest epoch that this process has seen; the next claim's is above it, also if a failover lost that claim.
 	highestEpoch atomic.Int64
@@ -91,6 +93,7 @@ func open(poolConfig *pgxpool.Config, timeout time.Duration) (*Store, error) {
 	return &Store{
 		pool:      pool,
 		timeout:   timeout,
+		floorAge:  time.Second,
 		texts:     texts{begin: begin},
 		instances: map[fencerow.InstanceKey]*instanceState{},
 	}, nil

@@ -73,6 +73,7 @@ func withSettings(dsn string, settings ...setting) string {
 		}
 		query.Del(s.key) // a parameter would win over the place set above
 	}
-	u.RawQuery = query.Encode()
+	// A connection string is no form: a plus sign in it is a plus sign.
+	u.RawQuery = strings.ReplaceAll(query.Encode(), "+", "%20")
 	return u.String()
 }

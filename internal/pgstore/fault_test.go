@@ -1,0 +1,338 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/fourblocks2020/fencerow"
+	"github.com/fourblocks2020/fencerow/internal/db"
+	"github.com/fourblocks2020/fencerow/internal/pgtest"
+)
+
+// A DSN is a secret from its first byte to its last, also one that does not parse.
+func TestDSNIsInNoError(t *testing.T) {
+	t.Parallel()
+	const secret = "pa%zzss-sentinel"
+	for _, dsn := range []string{
+		"postgres://user-sentinel:" + secret + "@127.0.0.1:1/database-sentinel",
+		"postgres://user-sentinel:pass-sentinel@127.0.0.1:notaport/database-sentinel",
+		"host=127.0.0.1 password='unterminated-sentinel",
+		"postgres://user-sentinel:pass-sentinel@127.0.0.1:1/database-sentinel?connect_timeout=1",
+	} {
+		store, err := Open(Config{DSN: dsn, Timeout: 300 * time.Millisecond})
+		if err == nil {
+			_, err = store.Ready(t.Context())
+			store.Close()
+		}
+		if err == nil {
+			t.Fatal("a DSN that leads nowhere gave no error")
+		}
+		for _, text := range []string{err.Error(), fmt.Sprintf("%+v", err), fmt.Sprintf("%#v", err), fmt.Sprintf("%q", err)} {
+			if strings.Contains(text, "sentinel") || strings.Contains(text, "127.0.0.1") {
+				t.Errorf("the error shows the DSN: %s", text)
+			}
+		}
+	}
+}
+
+// The server restarts or kills our backends: each call that meets it fails with a code, and the store comes back by itself.
+func TestStoreComesBackAfterItsBackendsAreKilled(t *testing.T) {
+	t.Parallel()
+	database := pgtest.NewDatabase(t, schema)
+	store := openOn(t, database)
+	enqueue(t, store, "i", 2)
+	c := claim(t, store, "i", 2)
+	if database.TerminateBackends(t) == 0 {
+		t.Fatal("there was no backend to kill")
+	}
+	verdicts, err := store.RecordOutcomes(t.Context(), fencerow.RecordParams{
+		Instance: "i", Token: c.Token, Outcomes: completed(c),
+	})
+	if err != nil {
+		if !errors.Is(err, fencerow.ErrStoreUnavailable) {
+			t.Errorf("got %v, want store_unavailable", err)
+		}
+		verdicts = record(t, store, c)
+	}
+	if applied(verdicts) != 2 {
+		t.Errorf("verdicts %+v", verdicts)
+	}
+}
+
+// What a server does when its disk is full, its memory short or itself a standby, comes out as the code that tells an operator so.
+func TestEachFailureOfTheServerHasItsCode(t *testing.T) {
+	t.Parallel()
+	for state, want := range map[string]fencerow.Code{
+		"55P03": fencerow.ErrStoreBusy, "57014": fencerow.ErrStoreTimeout, "57P01": fencerow.ErrStoreUnavailable,
+		"25P03": fencerow.ErrStoreUnavailable, "08006": fencerow.ErrStoreUnavailable, "53100": fencerow.ErrStoreFull,
+		"53300": fencerow.ErrStoreFull, "54001": fencerow.ErrStoreFull, "42501": fencerow.ErrStorePermission,
+		"42P01": fencerow.ErrStoreSchema, "3F000": fencerow.ErrStoreSchema, "28P01": fencerow.ErrStoreCredentials,
+		"22P02": fencerow.ErrStoreData, "23514": fencerow.ErrStoreData, "25006": fencerow.ErrStoreReadOnly,
+		"40001": fencerow.ErrStoreConflict, "40P01": fencerow.ErrStoreConflict, "XX000": fencerow.ErrStoreFailed,
+		"": fencerow.ErrStoreFailed,
+	} {
+		if got := codeOfState(state); got != want {
+			t.Errorf("SQLSTATE %q is %s, want %s", state, got, want)
+		}
+	}
+}
+
+func TestReadOnlyServerIsCalledSo(t *testing.T) {
+	t.Parallel()
+	database := pgtest.NewDatabase(t, schema)
+	store := openOn(t, database, pgtest.With("default_transaction_read_only", "on"))
+	_, err := store.EnqueueMany(t.Context(), fencerow.EnqueueParams{Instance: "i", Entries: []fencerow.NewEntry{
+		{CorrelationID: "c", EntryKind: "fill", Payload: []byte(`{}`)},
+	}})
+	if !errors.Is(err, fencerow.ErrStoreReadOnly) {
+		t.Errorf("got %v, want store_read_only", err)
+	}
+}
+
+func TestPoolOfOneIsEnoughAndAnExhaustedOneIsBusy(t *testing.T) {
+	t.Parallel()
+	database := pgtest.NewDatabase(t, schema)
+	store, err := Open(Config{DSN: database.DSN(), MaxConns: 1, Timeout: 300 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	enqueue(t, store, "i", 1)
+	if n := applied(record(t, store, claim(t, store, "i", 1))); n != 1 {
+		t.Errorf("%d rows recorded", n)
+	}
+	taken, err := store.pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Release()
+	if _, err := store.ClaimBatch(t.Context(), batchParams("i", 1)); !errors.Is(err, fencerow.ErrStoreBusy) {
+		t.Errorf("got %v, want store_busy", err)
+	}
+}
+
+// A cancelled call leaves nothing open, on whichever statement it was caught.
+func TestCancelledCallLeaksNoTransaction(t *testing.T) {
+	t.Parallel()
+	database := pgtest.NewDatabase(t, schema)
+	store := openOn(t, database)
+	enqueue(t, store, "i", 1)
+	release(t, store, claim(t, store, "i", 1))
+	tx, err := database.Connect(t).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.New(tx).InstanceLock(t.Context(), "i"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	failed := make(chan error)
+	go func() {
+		_, err := store.ClaimBatch(ctx, batchParams("i", 1))
+		failed <- err
+	}()
+	waitForLock(t, database.Connect(t))
+	cancel()
+	if err := <-failed; !errors.Is(err, fencerow.ErrStoreTimeout) || !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want a cancelled call", err)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// The server may have gone on with what it had been sent; then it is a claim like any other, and its token gives it back.
+	noTransactionIsOpen(t, database)
+}
+
+// lossyStore opens a store whose connections lose the next answer when cut is set.
+func lossyStore(t *testing.T, database *pgtest.Database, cut *atomic.Bool) *Store {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(database.DSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dial := config.ConnConfig.DialFunc
+	config.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return &lossyConn{Conn: conn, cut: cut}, nil
+	}
+	store, err := open(config, DefaultTimeout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(store.Close)
+	return store
+}
+
+// The answer to an outcome is lost after it was committed: repeating it changes nothing, and the verdict shows the caller's own epoch and
+// outcome, so that it can tell its record from somebody else's.
+func TestLostAnswerOfARecordIsRecognised(t *testing.T) {
+	t.Parallel()
+	database := pgtest.NewDatabase(t, schema)
+	var cut atomic.Bool
+	store := lossyStore(t, database, &cut)
+	enqueue(t, store, "i", 2)
+	warm := claim(t, store, "i", 1)
+	record(t, store, warm) // prepares the statements, so that the next one is a single round trip
+	c := claim(t, store, "i", 1)
+	cut.Store(true)
+	_, err := store.RecordOutcomes(t.Context(), fencerow.RecordParams{Instance: "i", Token: c.Token, Outcomes: completed(c)})
+	if !errors.Is(err, fencerow.ErrStoreUnavailable) {
+		t.Fatalf("got %v, want store_unavailable", err)
+	}
+	recordedBySomebody(t, database, c)
+	v := record(t, store, c)[0]
+	if v.Applied || v.Lost != fencerow.LostFinished || v.Epoch != c.Epoch || v.Outcome != fencerow.OutcomeCompleted {
+		t.Errorf("verdict %+v, want finished under our own epoch", v)
+	}
+}
+
+// recordedBySomebody waits until the server has committed what it was sent.
+func recordedBySomebody(t *testing.T, database *pgtest.Database, c *fencerow.Claim) {
+	t.Helper()
+	conn := database.Connect(t)
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		var n int
+		err := conn.QueryRow(t.Context(), `SELECT count(*) FROM fencerow.ledger_outcome WHERE outbox_id = $1`,
+			c.Entries[0].OutboxID).Scan(&n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 1 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the outcome was not committed")
+		}
+	}
+}
+
+// The answer to a claim is lost after it was committed: the token gives it back, no attempt used up.
+func TestLostAnswerOfAClaimIsGivenBackByItsToken(t *testing.T) {
+	t.Parallel()
+	database := pgtest.NewDatabase(t, schema)
+	var cut atomic.Bool
+	store := lossyStore(t, database, &cut)
+	enqueue(t, store, "i", 3)
+	record(t, store, claim(t, store, "i", 1))
+	params := batchParams("i", 2)
+	cut.Store(true)
+	if _, err := store.ClaimBatch(t.Context(), params); !errors.Is(err, fencerow.ErrStoreUnavailable) {
+		t.Fatalf("got %v, want store_unavailable", err)
+	}
+	var verdicts []fencerow.Verdict
+	for deadline := time.Now().Add(10 * time.Second); len(verdicts) == 0 && time.Now().Before(deadline); {
+		var err error
+		verdicts, err = store.Release(t.Context(), fencerow.ReleaseParams{Instance: "i", Token: params.Token, All: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if applied(verdicts) != 2 {
+		t.Fatalf("given back %+v, want both rows", verdicts)
+	}
+	for _, e := range claim(t, store, "i", 2).Entries {
+		if e.Attempt != 1 || e.Uncertain || e.Reclaimed {
+			t.Errorf("entry %+v, want its first attempt", e)
+		}
+	}
+}
+
+// A worker that stops reading in the middle of a claim of the widest entries keeps nobody else from claiming.
+func TestStoppedReaderHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	database := pgtest.NewDatabase(t, schema)
+	store := openOn(t, database)
+	entries := make([]fencerow.NewEntry, 64)
+	for i := range entries {
+		entries[i] = fencerow.NewEntry{
+			CorrelationID: fencerow.CorrelationID(fmt.Sprint("wide-", i)), EntryKind: "fill",
+			Payload: []byte(`{"pad":"` + strings.Repeat("x", fencerow.MaxPayload-10) + `"}`),
+		}
+	}
+	if _, err := store.EnqueueMany(t.Context(), fencerow.EnqueueParams{Instance: "i", Entries: entries}); err != nil {
+		t.Fatal(err)
+	}
+	var stopped atomic.Bool
+	reader := stoppingStore(t, database, &stopped)
+	if err := reader.Register(t.Context(), "i"); err != nil {
+		t.Fatal(err)
+	}
+	stopped.Store(true)
+	go reader.ClaimBatch(context.Background(), batchParams("i", 32)) //nolint:errcheck // it never gets its answer
+	conn := database.Connect(t)
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		var blocked bool
+		err := conn.QueryRow(t.Context(), `SELECT EXISTS (
+			SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'ClientWrite'
+		)`).Scan(&blocked)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if blocked {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the server never waited for its client")
+		}
+	}
+	if c := claim(t, store, "i", 32); len(c.Entries) != 32 {
+		t.Errorf("claimed %d rows beside the stopped reader, want the other 32", len(c.Entries))
+	}
+}
+
+// stoppingStore opens a store whose connections stop reading for good once stopped is set and a large answer begins.
+func stoppingStore(t *testing.T, database *pgtest.Database, stopped *atomic.Bool) *Store {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(database.DSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	release := make(chan struct{})
+	dial := config.ConnConfig.DialFunc
+	config.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		if tcp, ok := conn.(*net.TCPConn); ok {
+			tcp.SetReadBuffer(16 << 10) //nolint:errcheck // only makes the answer fill it sooner
+		}
+		return &stoppingConn{Conn: conn, stopped: stopped, release: release}, nil
+	}
+	store, err := open(config, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { close(release); store.Close() })
+	return store
+}
+
+type stoppingConn struct {
+	net.Conn
+	stopped *atomic.Bool
+	release chan struct{}
+	large   int
+}
+
+func (c *stoppingConn) Read(b []byte) (int, error) {
+	if c.stopped.Load() && c.large > 32<<10 {
+		<-c.release
+		return 0, net.ErrClosed
+	}
+	n, err := c.Conn.Read(b)
+	if c.stopped.Load() {
+		c.large += n
+	}
+	return n, err
+}
