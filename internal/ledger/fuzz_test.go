@@ -121,3 +121,15 @@ func FuzzChildTraceParent(f *testing.F) {
 		}
 	})
 }
+
+func BenchmarkParseDocument(b *testing.B) {
+	body := []byte(`{"result":"CREATED","correlation_id":"fill-0001","ledger_ref":"stub-1234567",` +
+		`"content_digest":"sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:",` +
+		`"snapshot":{"slot_id":"slot-a","currency":"USD","cash_balance":"12345.25","version":1234567}}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, ok := parseDocument(body); !ok {
+			b.Fatal("not a document")
+		}
+	}
+}

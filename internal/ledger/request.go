@@ -71,7 +71,7 @@ func (h *HTTP) newMessage(d fencerow.Delivery, token []string) *message {
 	if h.config.QuoteKey {
 		key = `"` + key + `"`
 	}
-	values := []string{key, strconv.FormatInt(int64(d.Epoch), 10), strconv.Itoa(d.Attempt), m.digest}
+	values := []string{key, strconv.FormatInt(int64(d.Epoch), 10), strconv.Itoa(d.Attempt), m.digest} // one allocation
 	m.header = http.Header{
 		headerKey:     values[0:1:1],
 		headerFence:   values[1:2:2],

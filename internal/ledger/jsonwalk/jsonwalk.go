@@ -10,10 +10,11 @@ import (
 	"unicode/utf8"
 )
 
-// IsObject reports whether doc is valid JSON and an object. [Members] accepts only such a document.
+// IsObject reports whether doc is valid JSON, nested at most [MaxDepth] deep, and an object. [Members] accepts only such a
+// document.
 func IsObject(doc []byte) bool {
 	i := skipSpace(doc, 0)
-	return i < len(doc) && doc[i] == '{' && json.Valid(doc)
+	return i < len(doc) && doc[i] == '{' && valid(doc)
 }
 
 // Members yields the name and the raw value of each member, in order, duplicates included. object must satisfy [IsObject] or be a value

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -42,9 +43,19 @@ func TestStringRefusesInvalidUTF8AndOtherTypes(t *testing.T) {
 	}
 }
 
+func TestDepthIsBounded(t *testing.T) {
+	nested := func(depth int) []byte {
+		return []byte(strings.Repeat(`{"a":`, depth-1) + "{}" + strings.Repeat("}", depth-1))
+	}
+	if !IsObject(nested(MaxDepth)) || IsObject(nested(MaxDepth+1)) || IsObject(bytes.Repeat([]byte(`{"a":[`), 1<<16)) {
+		t.Error("the bound is not where it should be")
+	}
+}
+
 // The oracle is encoding/json decoding into a map, where the last of equal names wins.
 func FuzzMembersAgreeWithEncodingJSON(f *testing.F) {
 	for _, s := range []string{
+		`{"a":-0.5e+10,"b":01}`, `{"a":"\ud800\u00e9\/"}`, `{"a":[1,]}`, `{"a":nul}`, "{\"a\":\"\x01\"}", `{"a":1.}`,
 		`{}`, `{"a":{"b":[1,2,{"c":"}"}]},"d":"\\"}`, `{"a":1,"a":2}`, "{\"\\u00e9\":-1e5 }", `{"a":"\\\"" , "b":[]}`,
 	} {
 		f.Add([]byte(s))
@@ -52,6 +63,9 @@ func FuzzMembersAgreeWithEncodingJSON(f *testing.F) {
 	f.Fuzz(func(t *testing.T, doc []byte) {
 		var want map[string]json.RawMessage
 		isObject := json.Unmarshal(doc, &want) == nil && want != nil
+		if bytes.Count(doc, []byte("["))+bytes.Count(doc, []byte("{")) > MaxDepth {
+			return
+		}
 		if got := IsObject(doc); got != isObject {
 			t.Fatalf("IsObject is %v, encoding/json says %v", got, isObject)
 		}
