@@ -129,7 +129,8 @@ func (e *Error) LogValue() slog.Value { return slog.StringValue(string(e.code)) 
 func (e *Error) MarshalText() ([]byte, error) { return []byte(e.code), nil }
 
 // InnermostType returns the Go type name of the innermost error that err wraps; of several wrapped side by side, the first. For an
-// [*Error] it is the type that the error itself was made from. It is all that may be shown of an unexpected error.
+// [*Error] it is the type that the error itself was made from, or its own if there was none. It is all that may be shown of an
+// unexpected error.
 func InnermostType(err error) string {
 	for {
 		var next error
@@ -137,7 +138,9 @@ func InnermostType(err error) string {
 		case nil:
 			return ""
 		case *Error:
-			return e.causeType
+			if e.causeType != "" {
+				return e.causeType
+			}
 		case interface{ Unwrap() error }:
 			next = e.Unwrap()
 		case interface{ Unwrap() []error }:

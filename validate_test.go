@@ -1,0 +1,223 @@
+package fencerow
+
+import (
+	"encoding/json"
+	"errors"
+	"math/big"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/shopspring/decimal"
+)
+
+func TestKeysArePrintableASCIIWithoutSpace(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name     string
+		validate func(string) error
+		limit    int
+	}{
+		{"instance key", func(s string) error { _, err := ParseInstanceKey(s); return err }, MaxInstanceKey},
+		{"correlation id", func(s string) error { _, err := ParseCorrelationID(s); return err }, MaxCorrelationID},
+		{"slot id", func(s string) error { return SlotID(s).Validate() }, MaxSlotID},
+		{"worker id", func(s string) error { return WorkerID(s).Validate() }, MaxWorkerID},
+	} {
+		for _, good := range []string{"a", "!", "~", `"\'`, "fx-1/EUR:2026", strings.Repeat("k", tc.limit)} {
+			if err := tc.validate(good); err != nil {
+				t.Errorf("%s %.20q: %v", tc.name, good, err)
+			}
+		}
+		for _, bad := range []string{
+			"", " ", "a b", "a ", "\ta", "a\n", "\x00", "\x7f", "ü", "\xff", "a\u00a0b", strings.Repeat("k", tc.limit+1),
+		} {
+			if err := tc.validate(bad); !errors.Is(err, ErrInvalidInput) {
+				t.Errorf("%s %.20q: got %v, want an input error", tc.name, bad, err)
+			}
+		}
+	}
+}
+
+func TestDecimalsAreBounded(t *testing.T) {
+	t.Parallel()
+	nines := strings.Repeat("9", 38)
+	for text, want := range map[string]string{
+		"0": "0", "-0": "0", "+5": "5", "1.50": "1.5", "-12.500": "-12.5", "100": "100", "007": "7", ".5": "0.5", "5.": "5",
+		nines: nines, "-" + nines: "-" + nines,
+		"99999999999999999999.999999999999999999":           "99999999999999999999.999999999999999999",
+		"0.000000000000000001":                              "0.000000000000000001",
+		"1.0000000000000000000000000000000000000000":        "1",
+		strings.Repeat("0", 20) + "1":                       "1",
+		"12345678901234567890123456789012345678.0000000000": "12345678901234567890123456789012345678",
+	} {
+		d, err := ParseDecimal("cash_delta", text)
+		if err != nil || d.String() != want {
+			t.Errorf("%q: got %s, %v, want %s", text, d, err, want)
+		}
+	}
+	for _, text := range []string{
+		"", " ", "1 ", "1e3", "1E3", "NaN", "nan", "Infinity", "-inf", "0x10", "1_000", "1,5", "--1", "+-1", "1-", "1.2.3", ".", "-", "+.",
+		"1" + nines, "0.0000000000000000001", nines + ".1", "1e999999999", "١", strings.Repeat("0", 65),
+	} {
+		if d, err := ParseDecimal("cash_delta", text); !errors.Is(err, ErrInvalidInput) {
+			t.Errorf("%q: got %s, %v, want an input error", text, d, err)
+		}
+	}
+}
+
+// A decimal may also reach validation without a text, with any exponent; it must be refused before anything works on all its digits.
+func TestEnormousExponentsAreRefusedAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, d := range []decimal.Decimal{
+		decimal.New(1, 1<<31-1), decimal.New(1, -1<<31), decimal.New(10, -1<<31), decimal.New(1, 65), decimal.New(1, -65),
+		decimal.NewFromBigInt(new(big.Int).Exp(big.NewInt(10), big.NewInt(200), nil), -150),
+	} {
+		if err := checkDecimal("cash_delta", d); err == nil {
+			t.Errorf("exponent %d was accepted", d.Exponent())
+		}
+	}
+	for _, d := range []decimal.Decimal{decimal.New(0, 1<<31-1), decimal.New(0, -1<<31)} {
+		if err := checkDecimal("cash_delta", d); err != nil {
+			t.Errorf("zero with exponent %d: %v", d.Exponent(), err)
+		}
+		if got := CanonicalDecimal(d); got.String() != "0" {
+			t.Errorf("zero with exponent %d became %s", d.Exponent(), got)
+		}
+	}
+}
+
+// The oracle is arithmetic on the text: at most 38 digits, 18 of them after the point, once trailing zeros are gone.
+func FuzzParseDecimal(f *testing.F) {
+	for _, seed := range []string{
+		"0", "-12.50", "1e5", "+.5", "5.", "--", "99999999999999999999999999999999999999", "0.0000000000000000001", "1.2.3", "\x00", "٣",
+		"-00.00", "0000000000000000000000000000000000000000000000000000000000000000",
+	} {
+		f.Add(seed)
+	}
+	plain := regexp.MustCompile(`\A[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)\z`)
+	f.Fuzz(func(t *testing.T, s string) {
+		d, err := ParseDecimal("cash_delta", s)
+		if !plain.MatchString(s) || len(s) > maxDecimalText {
+			if err == nil {
+				t.Fatalf("%q is not a plain number, but became %s", s, d)
+			}
+			return
+		}
+		want, ok := new(big.Rat).SetString(s)
+		if !ok {
+			t.Fatalf("%q does not parse as a fraction", s)
+		}
+		whole, places, _ := strings.Cut(strings.TrimLeft(s, "+-"), ".")
+		whole, places = strings.TrimLeft(whole, "0"), strings.TrimRight(places, "0")
+		if fits := len(places) <= maxScale && len(whole)+len(places) <= maxDigits; fits != (err == nil) {
+			t.Fatalf("%q: got %v, fits %v", s, err, fits)
+		}
+		if err == nil && (d.Rat().Cmp(want) != 0 || -d.Exponent() > maxScale) {
+			t.Fatalf("%q became %s with exponent %d", s, d, d.Exponent())
+		}
+	})
+}
+
+func TestPayloadIsAnObjectWithinBounds(t *testing.T) {
+	t.Parallel()
+	nested := func(levels int) string {
+		return `{"a":` + strings.Repeat("[", levels-1) + strings.Repeat("]", levels-1) + "}"
+	}
+	for _, good := range []string{
+		"{}", " \t\r\n{}\n", `{"a":"\u0000"}`, `{"a":1,"a":2}`, `{"a":"}{[\"\\"}`, nested(MaxPayloadDepth),
+		`{"s":"` + strings.Repeat("x", MaxPayload-8) + `"}`, `{"a":[[],{}],"b":[{}]}`,
+	} {
+		if err := checkPayload(json.RawMessage(good)); err != nil {
+			t.Errorf("%.40q: %v", good, err)
+		}
+	}
+	for _, bad := range []string{
+		"", " ", "null", "1", `"a"`, "[]", "[{}]", "{", "{}}", "{} {}", `{'a':1}`, `{"a":1,}`, "\ufeff{}", "{\"a\":\"\x00\"}", "\x00",
+		"{\"a\":\"\xff\"}", "{\"a\":\"\xed\xa0\x80\"}", "{\"a\":\"\n\"}", `{"a":NaN}`, "\v{}", "\u00a0{}",
+		nested(MaxPayloadDepth + 1), `{"s":"` + strings.Repeat("x", MaxPayload-7) + `"}`, strings.Repeat("{", MaxPayload),
+	} {
+		if err := checkPayload(json.RawMessage(bad)); !errors.Is(err, ErrInvalidInput) {
+			t.Errorf("%.40q: got %v, want an input error", bad, err)
+		}
+	}
+}
+
+// The oracle is the standard decoder: an object, decoded token by token to find how deep it is.
+func FuzzPayload(f *testing.F) {
+	for _, seed := range []string{
+		"{}", `{"a":[1,{"b":"]}"}]}`, `{"a":"\\"}`, `{"a":"\""}`, "[]", `{"a":"\u0000"}`, "{\"\x00\":1}", "\xff", ` {"\ud800":1} `,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, p []byte) {
+		var object map[string]json.RawMessage
+		want := len(p) <= MaxPayload && utf8.Valid(p) && json.Unmarshal(p, &object) == nil && object != nil
+		deepest := 0
+		if want {
+			decoder, depth := json.NewDecoder(strings.NewReader(string(p))), 0
+			for {
+				token, err := decoder.Token()
+				if err != nil {
+					break
+				}
+				switch token {
+				case json.Delim('{'), json.Delim('['):
+					depth++
+				case json.Delim('}'), json.Delim(']'):
+					depth--
+				}
+				deepest = max(deepest, depth)
+			}
+			if got := jsonDepth(p); got != deepest {
+				t.Errorf("depth %d, want %d", got, deepest)
+			}
+		}
+		if got := checkPayload(p) == nil; got != (want && deepest <= MaxPayloadDepth) {
+			t.Errorf("accepted %v, want %v", got, want)
+		}
+	})
+}
+
+func FuzzTraceParent(f *testing.F) {
+	form := regexp.MustCompile(`\A00-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}\z`)
+	for _, seed := range []string{
+		"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "00-00000000000000000000000000000000-b7ad6b7169203331-01",
+		"00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01", "01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+		"00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01", "", "00-", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0\n",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		m := form.FindStringSubmatch(s)
+		want := m != nil && strings.Trim(m[1], "0") != "" && strings.Trim(m[2], "0") != ""
+		if got := validTraceParent(s); got != want {
+			t.Errorf("%q: accepted %v, want %v", s, got, want)
+		}
+	})
+}
+
+func FuzzNames(f *testing.F) {
+	kind := regexp.MustCompile(`\A[a-z][a-z0-9_]{0,62}\z`)
+	currency := regexp.MustCompile(`\A[A-Z0-9]{3,12}\z`)
+	reference := regexp.MustCompile(`\A[A-Za-z0-9._:-]{1,64}\z`)
+	key := regexp.MustCompile(`\A[!-~]{1,128}\z`)
+	for _, seed := range []string{
+		"", "fill", "Fill", "a b", "EUR", "EU", "ABCDEFGHIJKLM", "ref:1.2-3_4", "a\n", "\x00", "ü", "\xff", strings.Repeat("a", 63),
+		strings.Repeat("a", 64), strings.Repeat("a", 65), strings.Repeat("a", 128), strings.Repeat("a", 129),
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		for name, pair := range map[string][2]bool{
+			"kind":      {validKind(s), kind.MatchString(s)},
+			"currency":  {ValidCurrency(s), currency.MatchString(s)},
+			"reference": {ValidLedgerRef(s), reference.MatchString(s)},
+			"key":       {InstanceKey(s).Validate() == nil, key.MatchString(s)},
+		} {
+			if pair[0] != pair[1] {
+				t.Errorf("%q is a %s: %v, want %v", s, name, pair[0], pair[1])
+			}
+		}
+	})
+}
