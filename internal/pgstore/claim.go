@@ -82,7 +82,7 @@ func (s *Store) claimDue(ctx context.Context, op string, instance fencerow.Insta
 	var row db.ClaimDueRow
 	err := s.run(ctx, op, s.timeout, func(ctx context.Context, conn *pgx.Conn) error {
 		var err error
-		row, err = db.New(conn).ClaimDue(ctx, string(instance))
+		row, err = s.queries(conn).ClaimDue(ctx, string(instance))
 		return err
 	})
 	if err != nil {

@@ -96,7 +96,7 @@ func (s *Store) readClock(ctx context.Context, op string, d *Diagnosis) error {
 	for i := range 3 {
 		err := s.run(ctx, op, s.timeout, func(ctx context.Context, conn *pgx.Conn) error {
 			sent := time.Now()
-			now, err := db.New(conn).DoctorClock(ctx)
+			now, err := s.queries(conn).DoctorClock(ctx)
 			half := time.Since(sent) / 2
 			if err == nil && (i == 0 || half < d.ClockError) {
 				d.ClockOffset, d.ClockError = now.Sub(sent.Add(half)), half

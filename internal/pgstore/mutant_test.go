@@ -55,7 +55,7 @@ var mutants = map[string]mutation{
 		queries:    []string{"ClaimLock", "ClaimRelease"}, pattern: `\binstance_key = (\$\d+::text)`, with: `${1} IS NOT NULL`,
 	},
 	"instance ignored in claim": {
-		rejectedBy: []string{"ClaimNamesWhatItHolds"},
+		rejectedBy: []string{"InstanceClaimsItsOwnRowsOnly"},
 		queries:    []string{"ClaimDue", "ClaimBatch"}, pattern: `p\.instance_key = (\$\d+::text)`, with: `${1} IS NOT NULL`,
 	},
 	"instance ignored in list": {

@@ -101,6 +101,27 @@ func (s *Store) bounds(bound time.Duration) call {
 	}
 }
 
+// queries runs single statements, each outside a transaction.
+func (s *Store) queries(conn *pgx.Conn) *db.Queries {
+	if s.texts.rewrite == nil {
+		return db.New(conn)
+	}
+	return db.New(rewriting{conn, s.texts.rewrite})
+}
+
+type rewriting struct {
+	*pgx.Conn
+	rewrite func(string) string
+}
+
+func (r rewriting) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	return r.Conn.Query(ctx, r.rewrite(sql), args...)
+}
+
+func (r rewriting) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	return r.Conn.QueryRow(ctx, r.rewrite(sql), args...)
+}
+
 // queue is a database handle that only queues.
 type queue struct {
 	batch   pgx.Batch

@@ -145,7 +145,7 @@ func (s *Store) explainLost(ctx context.Context, op string, instance fencerow.In
 	var rows []db.ClaimLostReasonsRow
 	err := s.run(ctx, op, s.timeout, func(ctx context.Context, conn *pgx.Conn) error {
 		var err error
-		rows, err = db.New(conn).ClaimLostReasons(ctx, db.ClaimLostReasonsParams{
+		rows, err = s.queries(conn).ClaimLostReasons(ctx, db.ClaimLostReasonsParams{
 			InstanceKey: string(instance),
 			OutboxIds:   ids,
 		})

@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fourblocks2020/fencerow"
-	"github.com/fourblocks2020/fencerow/internal/db"
 )
 
 // The schema versions that this program works with.
@@ -130,7 +129,7 @@ func (s *Store) Register(ctx context.Context, instance fencerow.InstanceKey) err
 		return err
 	}
 	err := s.run(ctx, "register the instance", s.timeout, func(ctx context.Context, conn *pgx.Conn) error {
-		return db.New(conn).InstanceRegister(ctx, string(instance))
+		return s.queries(conn).InstanceRegister(ctx, string(instance))
 	})
 	if err != nil {
 		return err
@@ -147,7 +146,7 @@ func (s *Store) Ready(ctx context.Context) (fencerow.SchemaVersion, error) {
 	var version int32
 	err := s.run(ctx, "read the schema version", s.timeout, func(ctx context.Context, conn *pgx.Conn) error {
 		var err error
-		version, err = db.New(conn).SchemaVersion(ctx)
+		version, err = s.queries(conn).SchemaVersion(ctx)
 		return err
 	})
 	if err != nil {
