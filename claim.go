@@ -6,13 +6,14 @@ import (
 	"time"
 )
 
-// WorkerID names a worker to people (in `fencerow claims`). It never decides anything: a worker restarted under the same id does not
-// take its predecessor's live lease for its own. 1 to [MaxWorkerID] characters of printable ASCII without space.
+// WorkerID names a worker to people (in `fencerow claims`). It never decides anything: a worker restarted
+// under the same id does not take its predecessor's live lease for its own. 1 to [MaxWorkerID] characters of
+// printable ASCII without space.
 type WorkerID string
 
-// ClaimToken is the random identity of one claim, the value that every outcome and release is compared with. It is made by the client,
-// so that a claim whose answer was lost can still be given back. It is a version 4 UUID and is not a secret towards the database, but is
-// never logged.
+// ClaimToken is the random identity of one claim, the value that every outcome and release is compared with.
+// It is made by the client, so that a claim whose answer was lost can still be given back. It is a version 4
+// UUID and is not a secret towards the database, but is never logged.
 type ClaimToken [16]byte
 
 // NewClaimToken returns a fresh random token.
@@ -42,8 +43,8 @@ func (t ClaimToken) String() string {
 	return string(b[:])
 }
 
-// ClaimEpoch is the fencing token sent to the ledger. For one row it rises with each claim (invariant I8). Its size is that of a Unix
-// time in microseconds; it is not a time.
+// ClaimEpoch is the fencing token sent to the ledger. For one row it rises with each claim (invariant I8).
+// Its size is that of a Unix time in microseconds; it is not a time.
 type ClaimEpoch int64
 
 // Claim is what a worker holds: the rows, the token that fences them and how long they are held.
@@ -51,20 +52,22 @@ type Claim struct {
 	Instance InstanceKey
 	Token    ClaimToken
 	Epoch    ClaimEpoch
-	// ClaimedAt and LeaseExpiresAt are the store's clock, for display. A worker computes its trust window from its own clock.
+	// ClaimedAt and LeaseExpiresAt are the store's clock, for display. A worker computes its trust window from
+	// its own clock.
 	ClaimedAt, LeaseExpiresAt time.Time
-	// Entries are the rows held, in order of (due time, outbox id). Empty if nothing was due; then there is no claim to release.
+	// Entries are the rows held, in order of (due time, outbox id). Empty if nothing was due; then there is no
+	// claim to release.
 	Entries []ClaimedEntry
-	// More says that the claim ended at its limit, or before a row that must be claimed alone, so that another claim at once may find
-	// more.
+	// More says that the claim ended at its limit, or before a row that must be claimed alone, so that another
+	// claim at once may find more.
 	More bool
 }
 
 // ClaimedEntry is an entry under a claim.
 type ClaimedEntry struct {
 	Entry
-	// Attempt is the number of this attempt in this life, from 1. It is counted when its outcome is recorded or its lease expires, not
-	// now: a claim that is released did not happen.
+	// Attempt is the number of this attempt in this life, from 1. It is counted when its outcome is recorded or
+	// its lease expires, not now: a claim that is released did not happen.
 	Attempt int
 	// Life is 1, and one more for each requeue.
 	Life int
@@ -86,7 +89,7 @@ type LeaseInfo struct {
 	Epoch     ClaimEpoch
 	Rows      int
 	ClaimedAt time.Time
-	// Age and Remaining are measured by the store's clock. Remaining is negative when the lease has expired and nobody has reclaimed it
-	// yet.
+	// Age and Remaining are measured by the store's clock. Remaining is negative when the lease has expired and
+	// nobody has reclaimed it yet.
 	Age, Remaining time.Duration
 }

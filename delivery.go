@@ -7,15 +7,16 @@ import (
 
 // Ledger delivers entries. Implementations are safe for concurrent use.
 //
-// Deliver makes exactly one attempt and always answers; what went wrong is in the Answer as a code, never as an error text. It honours
-// ctx's deadline: the caller has cut it to what is left of the claim's trust window. It does not keep d.Entry after it has returned.
+// Deliver makes exactly one attempt and always answers; what went wrong is in the Answer as a code, never as
+// an error text. It honours ctx's deadline: the caller has cut it to what is left of the claim's trust
+// window. It does not keep d.Entry after it has returned.
 type Ledger interface {
 	Deliver(ctx context.Context, d Delivery) Answer
 }
 
-// Resolver is implemented by a [Ledger] that can be asked what it has under an entry's idempotency key. It is asked before an entry
-// whose earlier bytes may have been booked is parked, and after an answer that cannot be read. CanResolve says whether this ledger is
-// configured for it; Resolve is called only if so.
+// Resolver is implemented by a [Ledger] that can be asked what it has under an entry's idempotency key. It is
+// asked before an entry whose earlier bytes may have been booked is parked, and after an answer that cannot
+// be read. CanResolve says whether this ledger is configured for it; Resolve is called only if so.
 type Resolver interface {
 	CanResolve() bool
 	Resolve(ctx context.Context, e *Entry) Resolution
@@ -71,8 +72,8 @@ type Answer struct {
 	Scope     Scope
 	// Reason is empty for a plain success.
 	Reason ReasonCode
-	// RetryAfter is what the ledger asked for, already capped at an hour; zero if it asked for nothing. It lengthens a backoff, never
-	// shortens it.
+	// RetryAfter is what the ledger asked for, already capped at an hour; zero if it asked for nothing. It
+	// lengthens a backoff, never shortens it.
 	RetryAfter time.Duration
 	// LedgerRef is empty unless [ValidLedgerRef] accepts it.
 	LedgerRef string

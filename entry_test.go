@@ -17,7 +17,8 @@ func ExampleEntry_AppendDocument() {
 	}
 	fmt.Println(string(e.AppendDocument(nil)))
 	// Output:
-	// {"instance_key":"fx-1","correlation_id":"order-7/fill-2","entry_kind":"fill","slot_id":"carry","currency":"EUR","cash_delta":"-12.5","payload":{"qty": 3}}
+	// {"instance_key":"fx-1","correlation_id":"order-7/fill-2","entry_kind":"fill","slot_id":"carry","currency":"EUR","cash_delta":"-12.5","payload":{"qty":
+	// 3}}
 }
 
 func TestDocumentSaysNullForWhatIsAbsent(t *testing.T) {
@@ -32,7 +33,8 @@ func TestDocumentSaysNullForWhatIsAbsent(t *testing.T) {
 	}
 }
 
-// The document must be the same however the number was written when it was enqueued, and however a store gives it back.
+// The document must be the same however the number was written when it was enqueued, and however a store
+// gives it back.
 func TestEqualNumbersHaveEqualDocuments(t *testing.T) {
 	t.Parallel()
 	for _, tc := range [][]decimal.Decimal{
@@ -85,7 +87,8 @@ func TestSameContentComparesAllButTraceAndSkip(t *testing.T) {
 	}
 }
 
-// Whatever passes validation makes one JSON document that holds the fields as they were given and the payload byte for byte.
+// Whatever passes validation makes one JSON document that holds the fields as they were given and the payload
+// byte for byte.
 func FuzzDocument(f *testing.F) {
 	f.Add("i", "c", "fill", "s", "-12.50", "EUR", `{"a": 1}`)
 	f.Add(`"\`, `a"b`, "fee", `\\`, "0", "", ` {"z":1,"z":2} `)

@@ -8,7 +8,8 @@ import (
 	"strconv"
 )
 
-// Code is an error of a closed vocabulary: a sentinel to compare with errors.Is. Its text is the code and nothing else.
+// Code is an error of a closed vocabulary: a sentinel to compare with errors.Is. Its text is the code and
+// nothing else.
 type Code string
 
 // Error returns the code.
@@ -16,12 +17,13 @@ func (c Code) Error() string { return string(c) }
 
 // The codes that leave a store. Callers branch on them with errors.Is.
 const (
-	// ErrStoreBusy: a row lock was not had in time, or no connection was free. Try again later; nothing was done.
+	// ErrStoreBusy: a row lock was not had in time, or no connection was free. Try again later; nothing was
+	// done.
 	ErrStoreBusy Code = "store_busy"
 	// ErrStoreTimeout: a statement did not end in time. For a write it is not known whether it was done.
 	ErrStoreTimeout Code = "store_timeout"
-	// ErrStoreUnavailable: the database could not be reached, or the connection was lost. For a write it is not known whether it was
-	// done.
+	// ErrStoreUnavailable: the database could not be reached, or the connection was lost. For a write it is not
+	// known whether it was done.
 	ErrStoreUnavailable Code = "store_unavailable"
 	// ErrStoreCredentials: the database refused the user or the password.
 	ErrStoreCredentials Code = "store_credentials_refused"
@@ -35,22 +37,26 @@ const (
 	ErrStoreFull Code = "store_full"
 	// ErrStoreData: the database refused a value (SQLSTATE class 22 or 23).
 	ErrStoreData Code = "store_data_refused"
-	// ErrStoreConflict: a serialization failure or a deadlock in the caller's own transaction. Repeat the whole transaction.
+	// ErrStoreConflict: a serialization failure or a deadlock in the caller's own transaction. Repeat the whole
+	// transaction.
 	ErrStoreConflict Code = "store_conflict"
 	// ErrStoreFailed: anything else.
 	ErrStoreFailed Code = "store_failed"
 	// ErrDSNInvalid: the DSN does not parse.
 	ErrDSNInvalid Code = "dsn_invalid"
 
-	// ErrMigrationFailed: a step of the schema's history failed and was undone. Nothing of it stands, or running it again finishes it.
+	// ErrMigrationFailed: a step of the schema's history failed and was undone. Nothing of it stands, or running
+	// it again finishes it.
 	ErrMigrationFailed Code = "migration_failed"
-	// ErrMigrationLocked: another process was migrating the same database for longer than the wait. Try again later.
+	// ErrMigrationLocked: another process was migrating the same database for longer than the wait. Try again
+	// later.
 	ErrMigrationLocked Code = "migration_locked"
 	// ErrMigrationIrreversible: a step of the history on the way down has no way back.
 	ErrMigrationIrreversible Code = "migration_irreversible"
 	// ErrSchemaNewer: the database's schema is newer than this binary knows. Use the newer binary.
 	ErrSchemaNewer Code = "schema_newer"
-	// ErrOwnedEntries: owned entries exist, and going down would lose their owner and their state. Nothing was changed.
+	// ErrOwnedEntries: owned entries exist, and going down would lose their owner and their state. Nothing was
+	// changed.
 	ErrOwnedEntries Code = "owned_entries_exist"
 	// ErrEncoding: the database is not encoded in UTF8.
 	ErrEncoding Code = "encoding_not_utf8"
@@ -74,14 +80,16 @@ const (
 	// ErrInvalidInput: the error is an [*InputError].
 	ErrInvalidInput Code = "invalid_input"
 
-	// ErrTrustWindowEnded is the cause (context.WithDeadlineCause) of a delivery's context that ends because its claim's trust window
-	// does. A [Ledger] reads it with context.Cause, to tell the end of the window from its own timeout.
+	// ErrTrustWindowEnded is the cause (context.WithDeadlineCause) of a delivery's context that ends because its
+	// claim's trust window does. A [Ledger] reads it with context.Cause, to tell the end of the window from its
+	// own timeout.
 	ErrTrustWindowEnded Code = "trust_window_ended"
 )
 
-// Error is an error that crossed the boundary of a store or an adapter: a code, what was being done, and the Go type of what lay
-// underneath. The underlying text is dropped on purpose: it can hold a DSN, a payload or provider text (invariant I10), and what is not
-// kept cannot be printed. Every print form gives the operation and the code.
+// Error is an error that crossed the boundary of a store or an adapter: a code, what was being done, and the
+// Go type of what lay underneath. The underlying text is dropped on purpose: it can hold a DSN, a payload or
+// provider text (invariant I10), and what is not kept cannot be printed. Every print form gives the operation
+// and the code.
 type Error struct {
 	code      Code
 	op        string
@@ -128,9 +136,9 @@ func (e *Error) LogValue() slog.Value { return slog.StringValue(string(e.code)) 
 // MarshalText returns the code.
 func (e *Error) MarshalText() ([]byte, error) { return []byte(e.code), nil }
 
-// InnermostType returns the Go type name of the innermost error that err wraps; of several wrapped side by side, the first. For an
-// [*Error] it is the type that the error itself was made from, or its own if there was none. It is all that may be shown of an
-// unexpected error.
+// InnermostType returns the Go type name of the innermost error that err wraps; of several wrapped side by
+// side, the first. For an [*Error] it is the type that the error itself was made from, or its own if there
+// was none. It is all that may be shown of an unexpected error.
 func InnermostType(err error) string {
 	for {
 		var next error
@@ -155,7 +163,8 @@ func InnermostType(err error) string {
 	}
 }
 
-// InputError refuses a value that a caller gave. Its text names the field and what is wrong with it, never the value.
+// InputError refuses a value that a caller gave. Its text names the field and what is wrong with it, never
+// the value.
 type InputError struct {
 	Field   string
 	Problem string
@@ -167,7 +176,8 @@ func (e *InputError) Error() string { return e.Field + " " + e.Problem }
 // Is reports whether target is [ErrInvalidInput].
 func (e *InputError) Is(target error) bool { return target == ErrInvalidInput }
 
-// EnqueueConflictError says that an entry with this correlation id exists and its content differs. Nothing was written for it.
+// EnqueueConflictError says that an entry with this correlation id exists and its content differs. Nothing
+// was written for it.
 type EnqueueConflictError struct {
 	CorrelationID CorrelationID
 	OutboxID      OutboxID // of the entry that was there first

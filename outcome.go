@@ -86,8 +86,8 @@ const (
 	ChargeAttempt Charge = 1
 	// ChargeNothing leaves the count: the failure was the target's, not the entry's.
 	ChargeNothing Charge = 0
-	// ChargeGiveBack gives back one attempt counted earlier, when what it failed for turned out to be the target's fault. The count
-	// does not fall below zero.
+	// ChargeGiveBack gives back one attempt counted earlier, when what it failed for turned out to be the
+	// target's fault. The count does not fall below zero.
 	ChargeGiveBack Charge = -1
 )
 
@@ -97,20 +97,23 @@ type Outcome struct {
 	Kind     OutcomeKind
 	// Reason is required for every outcome but a success, where it may be empty.
 	Reason ReasonCode
-	// Delay, 0 to [MaxDelay], is how long after the recording a retryable failure is due again. Zero for terminal outcomes.
+	// Delay, 0 to [MaxDelay], is how long after the recording a retryable failure is due again. Zero for
+	// terminal outcomes.
 	Delay time.Duration
 	// Charge applies to a retryable failure.
 	Charge Charge
-	// Uncertain says that bytes may have reached the ledger in this attempt and no definite answer came. It is only ever added to a row.
+	// Uncertain says that bytes may have reached the ledger in this attempt and no definite answer came. It is
+	// only ever added to a row.
 	Uncertain bool
 	// LedgerRef is stored for a terminal outcome if [ValidLedgerRef] accepts it.
 	LedgerRef string
-	// Snapshot is the ledger's state of the slot after this entry, if its answer had one. Only a success may carry it.
+	// Snapshot is the ledger's state of the slot after this entry, if its answer had one. Only a success may
+	// carry it.
 	Snapshot *Snapshot
 }
 
-// Snapshot is a ledger's last known state of a slot. It lands in the slot only with a fenced success and only if its version is newer
-// than the one the slot has.
+// Snapshot is a ledger's last known state of a slot. It lands in the slot only with a fenced success and only
+// if its version is newer than the one the slot has.
 type Snapshot struct {
 	SlotID      SlotID
 	Currency    string
@@ -118,14 +121,15 @@ type Snapshot struct {
 	Version     int64
 }
 
-// WellFormed reports whether some entry could have this snapshot: a slot, a currency, a bounded decimal and a version of at least 0.
+// WellFormed reports whether some entry could have this snapshot: a slot, a currency, a bounded decimal and a
+// version of at least 0.
 func (s *Snapshot) WellFormed() bool {
 	return s.SlotID.Validate() == nil && s.Version >= 0 && ValidCurrency(s.Currency) &&
 		checkDecimal("cash_balance", s.CashBalance) == nil
 }
 
-// CheckSnapshot reports whether s may be written for e: well formed, and of e's own slot and currency. An entry without a currency says
-// nothing about it.
+// CheckSnapshot reports whether s may be written for e: well formed, and of e's own slot and currency. An
+// entry without a currency says nothing about it.
 func (e *Entry) CheckSnapshot(s *Snapshot) bool {
 	return s.WellFormed() && s.SlotID == e.SlotID && (e.Currency == "" || s.Currency == e.Currency)
 }
@@ -150,9 +154,10 @@ type Verdict struct {
 	Applied bool
 	// Lost is set if not applied.
 	Lost LostReason
-	// Epoch and Outcome are, for a lost item, what the row has now: the epoch and kind of its latest outcome if finished; otherwise the
-	// epoch of the claim that holds it, or its last one, and the outcome of its last recorded attempt (empty if none). A writer that
-	// repeats an unacknowledged record and finds its own epoch and outcome knows that it was recorded.
+	// Epoch and Outcome are, for a lost item, what the row has now: the epoch and kind of its latest outcome if
+	// finished; otherwise the epoch of the claim that holds it, or its last one, and the outcome of its last
+	// recorded attempt (empty if none). A writer that repeats an unacknowledged record and finds its own epoch
+	// and outcome knows that it was recorded.
 	Epoch   ClaimEpoch
 	Outcome OutcomeKind
 	// SnapshotRejected says that the outcome was applied but its snapshot was refused.

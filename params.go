@@ -6,7 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Validate reports an [*InputError] unless the arguments are well formed. Of several entries, the field names the bad one by its place.
+// Validate reports an [*InputError] unless the arguments are well formed. Of several entries, the field names
+// the bad one by its place.
 func (p *EnqueueParams) Validate() error {
 	if err := p.Instance.Validate(); err != nil {
 		return err
@@ -59,8 +60,8 @@ func (p *RecordParams) Validate() error {
 	return nil
 }
 
-// Validate reports an [*InputError] unless the outcome is well formed. The contents of LedgerRef and Snapshot are not looked at: what a
-// ledger sent there cannot make an outcome unrecordable.
+// Validate reports an [*InputError] unless the outcome is well formed. The contents of LedgerRef and Snapshot
+// are not looked at: what a ledger sent there cannot make an outcome unrecordable.
 func (o *Outcome) Validate() error {
 	if err := checkID(o.OutboxID); err != nil {
 		return err
@@ -186,8 +187,9 @@ func (p *NameSlotParams) Validate() error {
 	return nil
 }
 
-// ValidateLegacyID reports an [*InputError] unless s can be the correlation id of an unowned entry. The schema before ownership allowed
-// almost any text; what is refused is what no text column can hold or no sane id is.
+// ValidateLegacyID reports an [*InputError] unless s can be the correlation id of an unowned entry. The
+// schema before ownership allowed almost any text; what is refused is what no text column can hold or no sane
+// id is.
 func ValidateLegacyID(s string) error {
 	if len(s) > MaxPayload || !utf8.ValidString(s) || strings.IndexByte(s, 0) >= 0 {
 		return &InputError{Field: "correlation_id", Problem: "is not UTF-8 text without NUL of at most " +

@@ -2,11 +2,12 @@ package fencerow
 
 import "strings"
 
-// ReasonCode says why, in a closed vocabulary; docs/operations.md explains each. Text of a provider or an error never is a reason.
+// ReasonCode says why, in a closed vocabulary; docs/operations.md explains each. Text of a provider or an
+// error never is a reason.
 type ReasonCode string
 
-// Unverified is the suffix of a reason under which an entry was parked although bytes of an earlier attempt may have been booked and the
-// ledger could not be asked.
+// Unverified is the suffix of a reason under which an entry was parked although bytes of an earlier attempt
+// may have been booked and the ledger could not be asked.
 const Unverified = "_unverified"
 
 // Reasons of the ledger's answer.

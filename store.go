@@ -7,14 +7,17 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// Store is the contract between the writer, the command line and the database. Both implementations pass internal/storetest.
+// Store is the contract between the writer, the command line and the database. Both implementations pass
+// internal/storetest.
 //
-// Every method is safe for concurrent use. Every params struct names the caller's instance; a malformed key, and any other malformed
-// parameter, is refused with an [*InputError] before a connection is used. Slices passed in are not kept and not changed; slices and
-// pointers returned belong to the caller. Errors are codes (see error.go): ErrStoreBusy, ErrStoreTimeout, ErrStoreUnavailable and their
-// like can come from every method and are not repeated below. After ErrStoreTimeout, ErrStoreUnavailable or a cancelled context it is
-// unknown whether a write was done; every write can be repeated safely as its comment says. Serialization failures and deadlocks in the
-// store's own transactions are repeated by the store. A method leaves no transaction open, whatever happens.
+// Every method is safe for concurrent use. Every params struct names the caller's instance; a malformed key,
+// and any other malformed parameter, is refused with an [*InputError] before a connection is used. Slices
+// passed in are not kept and not changed; slices and pointers returned belong to the caller. Errors are codes
+// (see error.go): ErrStoreBusy, ErrStoreTimeout, ErrStoreUnavailable and their like can come from every
+// method and are not repeated below. After ErrStoreTimeout, ErrStoreUnavailable or a cancelled context it is
+// unknown whether a write was done; every write can be repeated safely as its comment says. Serialization
+// failures and deadlocks in the store's own transactions are repeated by the store. A method leaves no
+// transaction open, whatever happens.
 type Store interface {
 	Producer
 	Claimer
@@ -24,10 +27,11 @@ type Store interface {
 
 // Producer enqueues in a transaction of the store's own.
 type Producer interface {
-	// EnqueueMany enqueues up to [MaxEnqueue] entries in one round trip and returns one result per entry, in order. All entries are
-	// validated before anything is written; a bad one refuses the whole call with an [*InputError]. A conflict (the same key with other
-	// content, in the store or earlier in the same call) writes nothing for its entry and does not hurt the others. Repeating the call is
-	// safe: what was written becomes a duplicate.
+	// EnqueueMany enqueues up to [MaxEnqueue] entries in one round trip and returns one result per entry, in
+	// order. All entries are validated before anything is written; a bad one refuses the whole call with an
+	// [*InputError]. A conflict (the same key with other content, in the store or earlier in the same call)
+	// writes nothing for its entry and does not hurt the others. Repeating the call is safe: what was written
+	// becomes a duplicate.
 	EnqueueMany(ctx context.Context, p EnqueueParams) ([]Enqueued, error)
 }
 
@@ -39,42 +43,47 @@ type EnqueueParams struct {
 
 // Claimer is what a worker needs.
 type Claimer interface {
-	// Register makes the instance known, so that claims can be serialised on it. Claims register a missing instance themselves;
-	// a daemon registers at start, so that it is seen before its first entry. Idempotent.
+	// Register makes the instance known, so that claims can be serialised on it. Claims register a missing
+	// instance themselves; a daemon registers at start, so that it is seen before its first entry. Idempotent.
 	Register(ctx context.Context, instance InstanceKey) error
 
-	// ClaimBatch claims up to Limit due rows: pending, next_retry_at <= now, held by no claim, ordered by (next_retry_at, outbox id).
-	// Expired claims (lease end <= now) of the instance are ended in the same step, at most [MaxExpiredPerClaim] of them, oldest first:
-	// each of their rows has one attempt more, one expiry more, is marked uncertain, and is a candidate at once (one that ForceDue had
-	// claimed before its time waits for it again). A row whose last two attempts ended by expiry is claimed alone. Returns a claim without entries if nothing was due; ErrInstanceHeld on hold.
+	// ClaimBatch claims up to Limit due rows: pending, next_retry_at <= now, held by no claim, ordered by
+	// (next_retry_at, outbox id). Expired claims (lease end <= now) of the instance are ended in the same step,
+	// at most [MaxExpiredPerClaim] of them, oldest first: each of their rows has one attempt more, one expiry
+	// more, is marked uncertain, and is a candidate at once (one that ForceDue had claimed before its time waits
+	// for it again). A row whose last two attempts ended by expiry is claimed alone. Returns a claim without
+	// entries if nothing was due; ErrInstanceHeld on hold.
 	//
 	// If the answer is lost the caller gives the claim back with Release(All) under the same token.
 	ClaimBatch(ctx context.Context, p ClaimBatchParams) (*Claim, error)
 
-	// ClaimOne claims the one entry with the given correlation id, or returns a [*ClaimRefusedError]. A row under an expired claim is
-	// reclaimed, as in ClaimBatch; the other rows of that claim are freed with it. ForceDue claims a row that waits for its retry.
+	// ClaimOne claims the one entry with the given correlation id, or returns a [*ClaimRefusedError]. A row
+	// under an expired claim is reclaimed, as in ClaimBatch; the other rows of that claim are freed with it.
+	// ForceDue claims a row that waits for its retry.
 	ClaimOne(ctx context.Context, p ClaimOneParams) (*Claim, error)
 
-	// RecordOutcomes records one outcome for each of up to [MaxBatch] rows of one claim and returns one verdict per item, in order. It is
-	// a compare-and-set on the claim: an item that the claim does not hold any more is lost and changes nothing. An outcome that arrives
-	// after the lease ran out, but before anyone reclaimed the row, still holds and is applied. A call that names a row twice is refused
-	// with an [*InputError].
+	// RecordOutcomes records one outcome for each of up to [MaxBatch] rows of one claim and returns one verdict
+	// per item, in order. It is a compare-and-set on the claim: an item that the claim does not hold any more is
+	// lost and changes nothing. An outcome that arrives after the lease ran out, but before anyone reclaimed the
+	// row, still holds and is applied. A call that names a row twice is refused with an [*InputError].
 	//
-	// In the same transaction and for applied items only, each slot takes the newest snapshot of the call if it is newer than its own,
-	// then skips are resolved: for a success without slot or without snapshot its own skip; for an accepted snapshot the open skips of
-	// all successfully finished entries of that slot. A snapshot that [Entry.CheckSnapshot] refuses is dropped and said so in the
-	// verdict; the outcome stands and the skip stays open.
+	// In the same transaction and for applied items only, each slot takes the newest snapshot of the call if it
+	// is newer than its own, then skips are resolved: for a success without slot or without snapshot its own
+	// skip; for an accepted snapshot the open skips of all successfully finished entries of that slot. A
+	// snapshot that [Entry.CheckSnapshot] refuses is dropped and said so in the verdict; the outcome stands and
+	// the skip stays open.
 	//
 	// Repeating an unacknowledged call is safe: see [Verdict].
 	RecordOutcomes(ctx context.Context, p RecordParams) ([]Verdict, error)
 
-	// Release gives rows back: due again at once, no attempt used up, the epoch remembered. Rows that the claim does not hold are lost.
-	// With All set every row that the claim still holds is released, and the verdicts are of those, in ascending order of id; a token
-	// without a claim gives no verdicts and no error.
+	// Release gives rows back: due again at once, no attempt used up, the epoch remembered. Rows that the claim
+	// does not hold are lost. With All set every row that the claim still holds is released, and the verdicts
+	// are of those, in ascending order of id; a token without a claim gives no verdicts and no error.
 	Release(ctx context.Context, p ReleaseParams) ([]Verdict, error)
 }
 
-// MaxExpiredPerClaim is how many expired claims one ClaimBatch ends: ending hundreds at once takes seconds under the instance's lock.
+// MaxExpiredPerClaim is how many expired claims one ClaimBatch ends: ending hundreds at once takes seconds
+// under the instance's lock.
 const MaxExpiredPerClaim = 8
 
 // ClaimBatchParams are the arguments of ClaimBatch.
@@ -123,28 +132,30 @@ type ReleaseRow struct {
 
 // Viewer reads. Nothing it returns is locked or stays true.
 type Viewer interface {
-	// ListPending lists the instance's own pending rows that are under no active lease, due or waiting, ordered by (due time, outbox id),
-	// after the given position.
+	// ListPending lists the instance's own pending rows that are under no active lease, due or waiting, ordered
+	// by (due time, outbox id), after the given position.
 	ListPending(ctx context.Context, p ListPendingParams) ([]PendingEntry, error)
-	// PendingCashDelta sums the cash deltas not yet in the ledger, per currency, in ascending order of currency: over all pending rows,
-	// leased ones included, and separately over blocked rows. Rows without a currency have no delta and are not summed.
+	// PendingCashDelta sums the cash deltas not yet in the ledger, per currency, in ascending order of currency:
+	// over all pending rows, leased ones included, and separately over blocked rows. Rows without a currency
+	// have no delta and are not summed.
 	PendingCashDelta(ctx context.Context, p CashDeltaParams) ([]CashDelta, error)
-	// Show returns everything about one own entry, or ErrNotFound (also for a foreign one), or ErrForeignInstance if the correlation id
-	// exists only under another owner or none.
+	// Show returns everything about one own entry, or ErrNotFound (also for a foreign one), or
+	// ErrForeignInstance if the correlation id exists only under another owner or none.
 	Show(ctx context.Context, p EntryParams) (*EntryState, error)
 	// Counts counts the instance's entries by status.
 	Counts(ctx context.Context, instance InstanceKey) (*Counts, error)
-	// Claims lists the claims of the instance that stand, by lease end, expired but not yet reclaimed ones included.
+	// Claims lists the claims of the instance that stand, by lease end, expired but not yet reclaimed ones
+	// included.
 	Claims(ctx context.Context, instance InstanceKey) ([]LeaseInfo, error)
 	// Slots lists the instance's slots: those with a snapshot, a strategy or any entry, by slot id.
 	Slots(ctx context.Context, instance InstanceKey) ([]Slot, error)
 	// LegacyCount returns how many entries have no owner, and nothing more about them.
 	LegacyCount(ctx context.Context) (int64, error)
-	// LegacyExport returns the unowned entries with this correlation id, for a deliberate re-enqueue, at most [MaxPage] of them. The
-	// legacy rows stay as they are. The memory store never has any.
+	// LegacyExport returns the unowned entries with this correlation id, for a deliberate re-enqueue, at most
+	// [MaxPage] of them. The legacy rows stay as they are. The memory store never has any.
 	LegacyExport(ctx context.Context, correlationID string) ([]LegacyEntry, error)
-	// Ready checks that the database answers and that its schema is one that this program supports, and returns its version; otherwise
-	// ErrStoreSchema or another code.
+	// Ready checks that the database answers and that its schema is one that this program supports, and returns
+	// its version; otherwise ErrStoreSchema or another code.
 	Ready(ctx context.Context) (SchemaVersion, error)
 }
 
@@ -272,15 +283,18 @@ type LegacyEntry struct {
 
 // Operator changes what only a person decides.
 type Operator interface {
-	// Requeue puts one own blocked entry back to pending as its next life: no attempts, the epoch remembered, marked uncertain, key and
-	// bytes unchanged. Returns a [*WrongStatusError] if the entry is not in the expected status, ErrNotFound or ErrForeignInstance. An
-	// expected status that is not a blocked one is refused as bad input.
+	// Requeue puts one own blocked entry back to pending as its next life: no attempts, the epoch remembered,
+	// marked uncertain, key and bytes unchanged. Returns a [*WrongStatusError] if the entry is not in the
+	// expected status, ErrNotFound or ErrForeignInstance. An expected status that is not a blocked one is
+	// refused as bad input.
 	Requeue(ctx context.Context, p RequeueParams) error
-	// Prune deletes own entries whose latest life ended in success more than OlderThan ago, with their outcomes and resolved skips, in
-	// one transaction. It looks at no more than a bounded number of entries after the given id; Next is where the following call goes on,
-	// or zero at the end. After pruning only the ledger's own idempotency guards a reused correlation id.
+	// Prune deletes own entries whose latest life ended in success more than OlderThan ago, with their outcomes
+	// and resolved skips, in one transaction. It looks at no more than a bounded number of entries after the
+	// given id; Next is where the following call goes on, or zero at the end. After pruning only the ledger's
+	// own idempotency guards a reused correlation id.
 	Prune(ctx context.Context, p PruneParams) (PruneResult, error)
-	// Hold pauses the instance: no claims are made until Resume. Claims that stand are not touched. Reports whether it changed anything.
+	// Hold pauses the instance: no claims are made until Resume. Claims that stand are not touched. Reports
+	// whether it changed anything.
 	Hold(ctx context.Context, instance InstanceKey) (bool, error)
 	// Resume ends a hold. Reports whether it changed anything.
 	Resume(ctx context.Context, instance InstanceKey) (bool, error)

@@ -58,8 +58,8 @@ func (s SlotID) Validate() error { return checkGraphic("slot_id", string(s), Max
 // Validate reports an [*InputError] unless the id is well formed.
 func (w WorkerID) Validate() error { return checkGraphic("worker", string(w), MaxWorkerID) }
 
-// checkGraphic accepts 1 to limit characters of printable ASCII without space. The value is never repeated in the error: a mistaken
-// paste may hold a secret.
+// checkGraphic accepts 1 to limit characters of printable ASCII without space. The value is never repeated in
+// the error: a mistaken paste may hold a secret.
 func checkGraphic(field, s string, limit int) error {
 	if s == "" {
 		return &InputError{Field: field, Problem: "is missing; give 1 to " + itoa(limit) +
@@ -76,8 +76,8 @@ func checkGraphic(field, s string, limit int) error {
 	return nil
 }
 
-// Validate checks every rule that the database checks too, so that bad input is refused with a clear message before a connection is
-// used. The error is an [*InputError].
+// Validate checks every rule that the database checks too, so that bad input is refused with a clear message
+// before a connection is used. The error is an [*InputError].
 func (n *NewEntry) Validate() error {
 	if err := n.CorrelationID.Validate(); err != nil {
 		return err
@@ -170,8 +170,8 @@ func validTraceParent(s string) bool {
 
 func isLowerHex(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }
 
-// ParseDecimal reads a decimal within the bounds of a cash delta, in canonical form (no trailing zeros after the point). Exponents are
-// refused: "1e999999999" is small as text and enormous as a number.
+// ParseDecimal reads a decimal within the bounds of a cash delta, in canonical form (no trailing zeros after
+// the point). Exponents are refused: "1e999999999" is small as text and enormous as a number.
 func ParseDecimal(field, s string) (decimal.Decimal, error) {
 	if s == "" || len(s) > maxDecimalText || strings.Trim(s, "+-.0123456789") != "" {
 		return decimal.Decimal{}, &InputError{Field: field, Problem: "is not a plain decimal number such as -12.50"}
@@ -184,8 +184,8 @@ func ParseDecimal(field, s string) (decimal.Decimal, error) {
 	return d, checkDecimal(field, d)
 }
 
-// CanonicalDecimal strips trailing zeros after the point: equal numbers get equal text. A number whose exponent is far out of bounds is
-// returned as it is; validation refuses it.
+// CanonicalDecimal strips trailing zeros after the point: equal numbers get equal text. A number whose
+// exponent is far out of bounds is returned as it is; validation refuses it.
 func CanonicalDecimal(d decimal.Decimal) decimal.Decimal {
 	if d.IsZero() {
 		return decimal.Decimal{}
@@ -218,8 +218,8 @@ func checkDecimal(field string, d decimal.Decimal) error {
 	return nil
 }
 
-// ValidLedgerRef reports whether s may be stored as a ledger's reference: ^[A-Za-z0-9._:-]{1,64}$. Anything else a ledger sends as its
-// reference is dropped: it could be provider text.
+// ValidLedgerRef reports whether s may be stored as a ledger's reference: ^[A-Za-z0-9._:-]{1,64}$. Anything
+// else a ledger sends as its reference is dropped: it could be provider text.
 func ValidLedgerRef(s string) bool {
 	const allowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-"
 	return s != "" && len(s) <= 64 && strings.Trim(s, allowed) == ""

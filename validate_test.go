@@ -66,7 +66,8 @@ func TestDecimalsAreBounded(t *testing.T) {
 	}
 }
 
-// A decimal may also reach validation without a text, with any exponent; it must be refused before anything works on all its digits.
+// A decimal may also reach validation without a text, with any exponent; it must be refused before anything
+// works on all its digits.
 func TestEnormousExponentsAreRefusedAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, d := range []decimal.Decimal{
@@ -87,7 +88,8 @@ func TestEnormousExponentsAreRefusedAtOnce(t *testing.T) {
 	}
 }
 
-// The oracle is arithmetic on the text: at most 38 digits, 18 of them after the point, once trailing zeros are gone.
+// The oracle is arithmetic on the text: at most 38 digits, 18 of them after the point, once trailing zeros
+// are gone.
 func FuzzParseDecimal(f *testing.F) {
 	for _, seed := range []string{
 		"0", "-12.50", "1e5", "+.5", "5.", "--", "99999999999999999999999999999999999999", "0.0000000000000000001", "1.2.3", "\x00", "٣",

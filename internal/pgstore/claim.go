@@ -49,7 +49,8 @@ func (s *Store) ClaimBatch(ctx context.Context, p fencerow.ClaimBatchParams) (*f
 	return claim, nil
 }
 
-// hints returns whether the next poll should look before it claims, and the floor, zero if a scan from the start is due.
+// hints returns whether the next poll should look before it claims, and the floor, zero if a scan from the
+// start is due.
 func (st *instanceState) hints(floorAge time.Duration) (quiet bool, floor time.Time) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -59,7 +60,8 @@ func (st *instanceState) hints(floorAge time.Duration) (quiet bool, floor time.T
 	return st.quiet, floor
 }
 
-// found notes what a claim left behind: more due rows, from reached on, or nothing; and whether it scanned from the start.
+// found notes what a claim left behind: more due rows, from reached on, or nothing; and whether it scanned
+// from the start.
 func (st *instanceState) found(more, fromStart bool, reached time.Time) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -131,8 +133,9 @@ func (s *Store) claimBatch(
 	return &made, nil
 }
 
-// claimTransaction runs the calls of a claim, the first of which locks the instance into lock, and reads the entries in the same round
-// trip. An instance that is not registered is registered, and the claim repeated once.
+// claimTransaction runs the calls of a claim, the first of which locks the instance into lock, and reads the
+// entries in the same round trip. An instance that is not registered is registered, and the claim repeated
+// once.
 func (s *Store) claimTransaction(
 	ctx context.Context, op string, instance fencerow.InstanceKey, lease time.Duration,
 	lock *[]db.InstanceLockRow, calls []call, entries call,
@@ -197,8 +200,9 @@ func markReclaimed(claim *fencerow.Claim, ids []int64) {
 	}
 }
 
-// newClaim maps a claim and notes its epoch. A claim whose entries could not be read any more was ended while its answer was under way:
-// its lease ran out on a stalled connection. That is a time-out like any other, and the caller gives the token back.
+// newClaim maps a claim and notes its epoch. A claim whose entries could not be read any more was ended while
+// its answer was under way: its lease ran out on a stalled connection. That is a time-out like any other, and
+// the caller gives the token back.
 func (s *Store) newClaim(
 	op string, instance fencerow.InstanceKey, token fencerow.ClaimToken,
 	epoch int64, claimedAt, expiresAt time.Time, rows []db.ClaimEntriesRow,

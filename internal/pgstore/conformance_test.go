@@ -20,7 +20,8 @@ func TestConformanceWithoutTheFloor(t *testing.T) {
 	storetest.Run(t, newHarness(t, database.DSN(), database.DSN(), func(s *Store) { s.floorAge = 0 }))
 }
 
-// Every statement of the store must mean the same whatever the way pgx sends it, as it must for users behind a connection pooler.
+// Every statement of the store must mean the same whatever the way pgx sends it, as it must for users behind
+// a connection pooler.
 func TestConformanceInEveryQueryMode(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"cache_describe", "describe_exec", "exec", "simple_protocol"} {
@@ -33,8 +34,8 @@ func TestConformanceInEveryQueryMode(t *testing.T) {
 	}
 }
 
-// A role whose default isolation is stricter, or whose time zone is another, changes nothing. It has the grants that the documentation
-// gives to a daemon and no more.
+// A role whose default isolation is stricter, or whose time zone is another, changes nothing. It has the
+// grants that the documentation gives to a daemon and no more.
 func TestConformanceUnderOtherDefaults(t *testing.T) {
 	t.Parallel()
 	for name, defaults := range map[string]map[string]string{

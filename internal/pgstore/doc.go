@@ -1,7 +1,8 @@
 // Package pgstore is the [fencerow.Store] on PostgreSQL.
 //
-// The SQL is in sql/queries, compiled by sqlc into internal/db; this package runs it: transactions, mapping, and the one place that turns
-// driver errors into codes. The rules that keep claims free of races, each of which has a test that fails without it:
+// The SQL is in sql/queries, compiled by sqlc into internal/db; this package runs it: transactions, mapping,
+// and the one place that turns driver errors into codes. The rules that keep claims free of races, each of
+// which has a test that fails without it:
 //
 //  1. Lock, then look. What depends on "nobody else is choosing" first locks the instance's row in a statement of its own, in a
 //     transaction begun as READ COMMITTED whatever the role's default is. The statement after it has a snapshot from after the lock.

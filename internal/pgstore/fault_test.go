@@ -43,7 +43,8 @@ func TestDSNIsInNoError(t *testing.T) {
 	}
 }
 
-// The server restarts or kills our backends: each call that meets it fails with a code, and the store comes back by itself.
+// The server restarts or kills our backends: each call that meets it fails with a code, and the store comes
+// back by itself.
 func TestStoreComesBackAfterItsBackendsAreKilled(t *testing.T) {
 	t.Parallel()
 	database := pgtest.NewDatabase(t, schema)
@@ -67,7 +68,8 @@ func TestStoreComesBackAfterItsBackendsAreKilled(t *testing.T) {
 	}
 }
 
-// What a server does when its disk is full, its memory short or itself a standby, comes out as the code that tells an operator so.
+// What a server does when its disk is full, its memory short or itself a standby, comes out as the code that
+// tells an operator so.
 func TestEachFailureOfTheServerHasItsCode(t *testing.T) {
 	t.Parallel()
 	for state, want := range map[string]fencerow.Code{
@@ -147,7 +149,8 @@ func TestCancelledCallLeaksNoTransaction(t *testing.T) {
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// The server may have gone on with what it had been sent; then it is a claim like any other, and its token gives it back.
+	// The server may have gone on with what it had been sent; then it is a claim like any other, and its token
+	// gives it back.
 	noTransactionIsOpen(t, database)
 }
 
@@ -174,8 +177,8 @@ func lossyStore(t *testing.T, database *pgtest.Database, cut *atomic.Bool) *Stor
 	return store
 }
 
-// The answer to an outcome is lost after it was committed: repeating it changes nothing, and the verdict shows the caller's own epoch and
-// outcome, so that it can tell its record from somebody else's.
+// The answer to an outcome is lost after it was committed: repeating it changes nothing, and the verdict
+// shows the caller's own epoch and outcome, so that it can tell its record from somebody else's.
 func TestLostAnswerOfARecordIsRecognised(t *testing.T) {
 	t.Parallel()
 	database := pgtest.NewDatabase(t, schema)
@@ -291,7 +294,8 @@ func TestStoppedReaderHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// stoppingStore opens a store whose connections stop reading for good once stopped is set and a large answer begins.
+// stoppingStore opens a store whose connections stop reading for good once stopped is set and a large answer
+// begins.
 func stoppingStore(t *testing.T, database *pgtest.Database, stopped *atomic.Bool) *Store {
 	t.Helper()
 	config, err := pgxpool.ParseConfig(database.DSN())

@@ -13,7 +13,8 @@ import (
 	"github.com/fourblocks2020/fencerow/internal/storetest"
 )
 
-// frozenSchema is a database whose clock a test moves: sessions find frozen.clock_timestamp before PostgreSQL's own, inside functions too.
+// frozenSchema is a database whose clock a test moves: sessions find frozen.clock_timestamp before
+// PostgreSQL's own, inside functions too.
 var frozenSchema = pgtest.NewTemplate(func(ctx context.Context, dsn string) error {
 	if err := buildSchema(ctx, dsn); err != nil {
 		return err
@@ -62,8 +63,8 @@ func TestConformanceAtTheVeryMoment(t *testing.T) {
 	storetest.RunFrozenClock(t, frozenHarness{})
 }
 
-// Of two claimers in one process the clock says the same, and still the second epoch is higher; a clock stepped back by an hour changes
-// nothing of that, nor does it end a lease.
+// Of two claimers in one process the clock says the same, and still the second epoch is higher; a clock
+// stepped back by an hour changes nothing of that, nor does it end a lease.
 func TestClockSteppedBackLowersNoEpochAndEndsNoLease(t *testing.T) {
 	t.Parallel()
 	w := frozenHarness{}.World(t)

@@ -85,7 +85,8 @@ func (w *world) Instance() fencerow.InstanceKey {
 	return fencerow.InstanceKey(key)
 }
 
-// Advance moves everything that this world's instances have into the past. Entries are immutable, so the triggers are off for it.
+// Advance moves everything that this world's instances have into the past. Entries are immutable, so the
+// triggers are off for it.
 func (w *world) Advance(d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -12,30 +12,31 @@ import (
 	"github.com/fourblocks2020/fencerow/internal/db"
 )
 
-// The only SQL outside sql/queries. BEGIN names the isolation level: under a role or server default of repeatable read a plain BEGIN lets
-// two claimers commit the same rows.
+// The only SQL outside sql/queries. BEGIN names the isolation level: under a role or server default of
+// repeatable read a plain BEGIN lets two claimers commit the same rows.
 const (
 	begin    = "BEGIN ISOLATION LEVEL READ COMMITTED"
 	commit   = "COMMIT"
 	rollback = "ROLLBACK"
 )
 
-// texts are how transactions begin and, in tests only, how statements are rewritten: a test takes a guard away and shows that the suite
-// notices.
+// texts are how transactions begin and, in tests only, how statements are rewritten: a test takes a guard
+// away and shows that the suite notices.
 type texts struct {
 	begin   string
 	rewrite func(sql string) string // nil outside tests
 }
 
-// call is one statement of a pipeline: a generated method, called twice. The first time its statement is queued and its answer is
-// errQueued; the second time it reads the answer. It must not depend on the answers of others.
+// call is one statement of a pipeline: a generated method, called twice. The first time its statement is
+// queued and its answer is errQueued; the second time it reads the answer. It must not depend on the answers
+// of others.
 type call func(ctx context.Context, q *db.Queries) error
 
 // errQueued is what a statement answers while it is only being queued.
 var errQueued = errors.New("queued")
 
-// transaction runs calls in one transaction and then the calls of after outside it, all in one round trip. The bounds of the transaction
-// go before its calls.
+// transaction runs calls in one transaction and then the calls of after outside it, all in one round trip.
+// The bounds of the transaction go before its calls.
 func (s *Store) transaction(ctx context.Context, conn *pgx.Conn, bound time.Duration, calls []call, after ...call) error {
 	queue := &queue{rewrite: s.texts.rewrite}
 	queries := db.New(queue)
@@ -87,8 +88,8 @@ func readAll(ctx context.Context, results pgx.BatchResults, calls, after []call)
 	return nil
 }
 
-// bounds is the first statement of every transaction. The wait for a lock must end before the statement does, or it would be reported as
-// a slow statement instead of a busy row.
+// bounds is the first statement of every transaction. The wait for a lock must end before the statement does,
+// or it would be reported as a slow statement instead of a busy row.
 func (s *Store) bounds(bound time.Duration) call {
 	ms := func(d time.Duration) string { return strconv.FormatInt(max(d.Milliseconds(), 1), 10) + "ms" }
 	return func(ctx context.Context, q *db.Queries) error {

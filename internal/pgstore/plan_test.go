@@ -14,8 +14,9 @@ import (
 	"github.com/fourblocks2020/fencerow/internal/pgtest"
 )
 
-// However wrong the statistics are, the ids held are looked up in a hash: unhashed, a claim costs a thousand times as much. They are as
-// wrong as they get after tens of thousands of claims whose rows are dead and not yet vacuumed.
+// However wrong the statistics are, the ids held are looked up in a hash: unhashed, a claim costs a thousand
+// times as much. They are as wrong as they get after tens of thousands of claims whose rows are dead and not
+// yet vacuumed.
 func TestClaimStaysHashedWithStaleStatistics(t *testing.T) {
 	t.Parallel()
 	database := pgtest.NewDatabase(t, schema)
@@ -50,8 +51,8 @@ func TestClaimStaysHashedWithStaleStatistics(t *testing.T) {
 	}
 }
 
-// explain returns the generic plan of a statement under the settings of the store's transactions, running it in a transaction that is
-// rolled back.
+// explain returns the generic plan of a statement under the settings of the store's transactions, running it
+// in a transaction that is rolled back.
 func explain(t *testing.T, conn *pgx.Conn, name string) string {
 	t.Helper()
 	tx, err := conn.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
@@ -118,7 +119,8 @@ func arguments(sql string, values map[string]string) string {
 	return strings.Join(list, ", ")
 }
 
-// A claim under a held snapshot, with many finished rows still in the index, does not read them all again: the floor skips them.
+// A claim under a held snapshot, with many finished rows still in the index, does not read them all again:
+// the floor skips them.
 func TestFloorSkipsWhatAHeldSnapshotKeeps(t *testing.T) {
 	t.Parallel()
 	database := pgtest.NewDatabase(t, schema)

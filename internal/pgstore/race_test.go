@@ -40,7 +40,8 @@ func underRole(t *testing.T, database *pgtest.Database, defaults map[string]stri
 	return openOn(t, database, pgtest.As(role))
 }
 
-// A claimer that waited for the instance's lock sees what the one before it committed, whatever the role's default isolation is.
+// A claimer that waited for the instance's lock sees what the one before it committed, whatever the role's
+// default isolation is.
 func TestClaimerThatWaitedSeesWhatWasClaimed(t *testing.T) {
 	t.Parallel()
 	for name, defaults := range map[string]map[string]string{
@@ -81,7 +82,8 @@ func TestClaimerThatWaitedSeesWhatWasClaimed(t *testing.T) {
 	}
 }
 
-// While an outcome is being committed under an expired claim, nobody takes its rows: not those it ends, and not the others either.
+// While an outcome is being committed under an expired claim, nobody takes its rows: not those it ends, and
+// not the others either.
 func TestRowsOfAnExpiredClaimAreHeldWhileItsOutcomeCommits(t *testing.T) {
 	t.Parallel()
 	database := pgtest.NewDatabase(t, schema)
@@ -114,7 +116,8 @@ func TestRowsOfAnExpiredClaimAreHeldWhileItsOutcomeCommits(t *testing.T) {
 	}
 }
 
-// A transaction that began before a claim and commits after it hides nothing: rows are claimed by their state, not behind a cursor.
+// A transaction that began before a claim and commits after it hides nothing: rows are claimed by their
+// state, not behind a cursor.
 func TestLowerIDThatCommitsLaterIsClaimed(t *testing.T) {
 	t.Parallel()
 	database := pgtest.NewDatabase(t, schema)
@@ -180,7 +183,8 @@ func TestLockNotHadInTimeIsBusy(t *testing.T) {
 	noTransactionIsOpen(t, database)
 }
 
-// A client that opens an outcome's transaction and stops is cut off by the server within its bounds, and the others go on.
+// A client that opens an outcome's transaction and stops is cut off by the server within its bounds, and the
+// others go on.
 func TestOutcomeTransactionLeftOpenEndsByItself(t *testing.T) {
 	t.Parallel()
 	database := pgtest.NewDatabase(t, schema)

@@ -26,8 +26,8 @@ func (s *Store) RecordOutcomes(ctx context.Context, p fencerow.RecordParams) ([]
 	return verdicts, s.explainLost(ctx, op, p.Instance, verdicts)
 }
 
-// recordSingly records one by one and without what a ledger sent, after the database refused a value of the whole: one answer cannot make
-// a batch unrecordable.
+// recordSingly records one by one and without what a ledger sent, after the database refused a value of the
+// whole: one answer cannot make a batch unrecordable.
 func (s *Store) recordSingly(ctx context.Context, op string, p *fencerow.RecordParams) ([]fencerow.Verdict, error) {
 	verdicts := make([]fencerow.Verdict, len(p.Outcomes))
 	var failed error
@@ -85,9 +85,9 @@ func lockClaim(instance fencerow.InstanceKey, token fencerow.ClaimToken) call {
 	}
 }
 
-// recordParams turns outcomes into arrays. A snapshot that no entry could have is dropped here; whether it is the entry's own is decided
-// by the database, which knows the entry. A dropped snapshot keeps its place among the ids with an empty slot, which matches no entry,
-// so that its skip stays open.
+// recordParams turns outcomes into arrays. A snapshot that no entry could have is dropped here; whether it is
+// the entry's own is decided by the database, which knows the entry. A dropped snapshot keeps its place among
+// the ids with an empty slot, which matches no entry, so that its skip stays open.
 func recordParams(
 	instance fencerow.InstanceKey, token fencerow.ClaimToken, outcomes []fencerow.Outcome,
 ) db.ClaimRecordParams {
@@ -130,8 +130,8 @@ func recordParams(
 	return p
 }
 
-// explainLost fills in what became of lost rows, read after the transaction. Failing to read it does not undo what was recorded: the
-// rows are lost either way.
+// explainLost fills in what became of lost rows, read after the transaction. Failing to read it does not undo
+// what was recorded: the rows are lost either way.
 func (s *Store) explainLost(ctx context.Context, op string, instance fencerow.InstanceKey, verdicts []fencerow.Verdict) error {
 	var ids []int64
 	for i := range verdicts {

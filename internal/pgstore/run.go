@@ -12,12 +12,13 @@ import (
 	"github.com/fourblocks2020/fencerow"
 )
 
-// maxRepeats bounds how often a transaction of the store's own is repeated after a deadlock or a serialization failure.
+// maxRepeats bounds how often a transaction of the store's own is repeated after a deadlock or a
+// serialization failure.
 const maxRepeats = 5
 
-// run gives fn a connection and translates its error. The server bounds each statement by bound; run bounds the whole from the client's
-// side, for a server or a network that does not answer at all. Deadlocks and serialization failures are repeated whole, so fn must begin
-// anew each time.
+// run gives fn a connection and translates its error. The server bounds each statement by bound; run bounds
+// the whole from the client's side, for a server or a network that does not answer at all. Deadlocks and
+// serialization failures are repeated whole, so fn must begin anew each time.
 func (s *Store) run(ctx context.Context, op string, bound time.Duration, fn func(context.Context, *pgx.Conn) error) error {
 	for repeat := 0; ; repeat++ {
 		err := s.runOnce(ctx, bound, fn)
@@ -74,8 +75,8 @@ func pause(ctx context.Context, repeat int) error {
 	}
 }
 
-// translate is the one place that turns an error of the driver into a code. A server that turned read-only, as one does in a failover, is
-// left at once.
+// translate is the one place that turns an error of the driver into a code. A server that turned read-only,
+// as one does in a failover, is left at once.
 func (s *Store) translate(op string, err error) error {
 	code := codeOf(err)
 	if code == fencerow.ErrStoreReadOnly {

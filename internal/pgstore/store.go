@@ -18,7 +18,8 @@ const (
 	MaxSchemaVersion fencerow.SchemaVersion = 3
 )
 
-// DefaultTimeout bounds a statement, a wait for a lock and an idle transaction: 2 s, well below the default lease of 30 s.
+// DefaultTimeout bounds a statement, a wait for a lock and an idle transaction: 2 s, well below the default
+// lease of 30 s.
 const DefaultTimeout = 2 * time.Second
 
 // viewTimeout bounds the statements of views, which count and list and hold no lock.
@@ -30,14 +31,15 @@ type Config struct {
 	DSN string
 	// MaxConns bounds the pool; zero means 8.
 	MaxConns int32
-	// Timeout is 100 ms to 1 min; zero means [DefaultTimeout]. A claim uses a fifteenth of its lease where that is shorter.
+	// Timeout is 100 ms to 1 min; zero means [DefaultTimeout]. A claim uses a fifteenth of its lease where that
+	// is shorter.
 	Timeout time.Duration
 	// ApplicationName is shown in pg_stat_activity; empty means "fencerow".
 	ApplicationName string
 }
 
-// Store is a [fencerow.Store] on PostgreSQL. It is safe for concurrent use, and so are several stores in several processes on one
-// database.
+// Store is a [fencerow.Store] on PostgreSQL. It is safe for concurrent use, and so are several stores in
+// several processes on one database.
 type Store struct {
 	pool    *pgxpool.Pool
 	timeout time.Duration
@@ -45,7 +47,8 @@ type Store struct {
 	// floorAge is how long a floor may be used before the next scan from the start.
 	floorAge time.Duration
 
-	// highestEpoch is the highest epoch that this process has seen; the next claim's is above it, also if a failover lost that claim.
+	// highestEpoch is the highest epoch that this process has seen; the next claim's is above it, also if a
+	// failover lost that claim.
 	highestEpoch atomic.Int64
 
 	mu        sync.Mutex
@@ -54,8 +57,8 @@ type Store struct {
 
 var _ fencerow.Store = (*Store)(nil)
 
-// Open makes a store. It opens no connection: a database that is down is met by the first call. The error is a [*fencerow.InputError] or
-// of code ErrDSNInvalid; neither shows any part of the DSN.
+// Open makes a store. It opens no connection: a database that is down is met by the first call. The error is
+// a [*fencerow.InputError] or of code ErrDSNInvalid; neither shows any part of the DSN.
 func Open(cfg Config) (*Store, error) {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = DefaultTimeout
@@ -82,8 +85,8 @@ func Open(cfg Config) (*Store, error) {
 
 func open(poolConfig *pgxpool.Config, timeout time.Duration) (*Store, error) {
 	poolConfig.ConnConfig.ConnectTimeout = timeout
-	// A ping before use would double the round trips of an idle poll. A connection that turns out dead fails its call, and the pool is
-	// then emptied.
+	// A ping before use would double the round trips of an idle poll. A connection that turns out dead fails its
+	// call, and the pool is then emptied.
 	poolConfig.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
 	pool, err := pgxpool.NewWithConfig(context.Background(), poolConfig)
 	if err != nil {

@@ -62,7 +62,8 @@ func TestTorture(t *testing.T) {
 	}
 }
 
-// The run is worth what it finds: with any one of the rules against races taken away it must find a violation.
+// The run is worth what it finds: with any one of the rules against races taken away it must find a
+// violation.
 func TestTortureFindsEachBrokenRule(t *testing.T) {
 	t.Parallel()
 	for name, m := range map[string]struct {
@@ -117,7 +118,8 @@ func chain(first, second func(string) string) func(string) string {
 	return func(sql string) string { return second(first(sql)) }
 }
 
-// torture is one run and its bookkeeping. Times of the database and of this process are comparable: they are one machine's.
+// torture is one run and its bookkeeping. Times of the database and of this process are comparable: they are
+// one machine's.
 type torture struct {
 	t        testing.TB
 	instance fencerow.InstanceKey
@@ -144,8 +146,8 @@ type hold struct {
 	epoch          fencerow.ClaimEpoch
 	worker         string
 	from, leaseEnd time.Time
-	// letGoFrom is when the worker first asked to end its hold, by an outcome or a release that may have taken effect; zero if it never
-	// did. From then on another may hold the row.
+	// letGoFrom is when the worker first asked to end its hold, by an outcome or a release that may have taken
+	// effect; zero if it never did. From then on another may hold the row.
 	letGoFrom time.Time
 }
 
@@ -202,8 +204,8 @@ func shortLease(sql string) string {
 	return leaseExpr.ReplaceAllStringFunc(sql, func(s string) string { return strings.TrimSuffix(s, ",") + factor })
 }
 
-// lossyConn drops the connection instead of delivering an answer when it is told to: the server has done its work, the client does not
-// know.
+// lossyConn drops the connection instead of delivering an answer when it is told to: the server has done its
+// work, the client does not know.
 type lossyConn struct {
 	net.Conn
 	cut *atomic.Bool
@@ -232,7 +234,8 @@ func (tr *torture) run(d time.Duration) {
 	wg.Wait()
 }
 
-// work claims, stalls, records some rows once or twice, releases some, forgets some, and now and then loses an answer.
+// work claims, stalls, records some rows once or twice, releases some, forgets some, and now and then loses
+// an answer.
 func (tr *torture) work(ctx context.Context, n int) {
 	var cut atomic.Bool
 	store := tr.open(&cut)
@@ -450,7 +453,8 @@ func (tr *torture) requeue(ctx context.Context) {
 	}
 }
 
-// keepOutcomeOpen begins an outcome of somebody's claim and leaves its transaction open, within the lease or past it.
+// keepOutcomeOpen begins an outcome of somebody's claim and leaves its transaction open, within the lease or
+// past it.
 func (tr *torture) keepOutcomeOpen(ctx context.Context) {
 	conn, err := pgx.Connect(ctx, tr.dsn)
 	if err != nil {
@@ -575,8 +579,8 @@ func (tr *torture) checkEnd(ctx context.Context, store *Store, counts *fencerow.
 	}
 }
 
-// problems checks the holds of every row: in the order of their beginning their epochs rise, and none begins while the one before it
-// stands.
+// problems checks the holds of every row: in the order of their beginning their epochs rise, and none begins
+// while the one before it stands.
 func (tr *torture) problems() []string {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
