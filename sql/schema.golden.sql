@@ -340,6 +340,9 @@ LANGUAGE plpgsql VOLATILE PARALLEL u COST 100
 AS $body$
 BEGIN
     DELETE FROM fencerow.ledger_pending p USING deleted d WHERE p.outbox_id = d.outbox_id;
+    DELETE FROM fencerow.ledger_skip k
+    USING deleted d
+    WHERE k.instance_key = d.instance_key AND k.correlation_id = d.correlation_id;
     RETURN NULL;
 END;
 $body$;

@@ -146,11 +146,6 @@ outcomes AS (
     DELETE FROM fencerow.ledger_outcome o
     USING prunable p
     WHERE o.outbox_id = p.outbox_id AND o.instance_key = $4::text
-),
-skips AS (
-    DELETE FROM fencerow.ledger_skip k
-    USING prunable p
-    WHERE k.outbox_id = p.outbox_id AND k.instance_key = $4::text
 )
 SELECT
     (SELECT count(*) FROM deleted)::integer AS deleted_count,
@@ -174,7 +169,7 @@ type EntryPruneRow struct {
 	NextID       int64
 }
 
-// EntryPrune deletes own entries that ended in success long enough ago, with their outcomes and skips; InstanceLock goes
+// EntryPrune deletes own entries that ended in success long enough ago, with their outcomes, and a trigger their skips; InstanceLock goes
 // before it. It looks at a bounded number of outcomes after the given id, by the primary key, so that a call costs the same however
 // many there are. An entry whose skip is still open stays.
 func (q *Queries) EntryPrune(ctx context.Context, arg EntryPruneParams) (EntryPruneRow, error) {

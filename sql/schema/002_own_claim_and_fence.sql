@@ -111,11 +111,14 @@ WITH (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_
 
 CREATE INDEX ledger_pending_due ON fencerow.ledger_pending (instance_key, next_retry_at, outbox_id);
 
--- An entry deleted by hand takes its pending row with it; a foreign key would cost every enqueue more than this costs a deletion.
+-- An entry deleted by hand takes its pending row and its skip with it; a foreign key would cost every enqueue more than this costs a deletion.
 CREATE FUNCTION fencerow.forget_deleted_entries() RETURNS trigger
 LANGUAGE plpgsql AS $$
 BEGIN
     DELETE FROM fencerow.ledger_pending p USING deleted d WHERE p.outbox_id = d.outbox_id;
+    DELETE FROM fencerow.ledger_skip k
+    USING deleted d
+    WHERE k.instance_key = d.instance_key AND k.correlation_id = d.correlation_id;
     RETURN NULL;
 END;
 $$;
