@@ -15,7 +15,7 @@ const (
 	ReasonEchoConflict       ReasonCode = "echo_conflict"       // a success whose echo contradicts what was sent
 	ReasonContentConflict    ReasonCode = "content_conflict"    // the ledger has other content under our key
 	ReasonConflict           ReasonCode = "conflict"            // 409s that never resolved
-	ReasonAnswerUnreadable   ReasonCode = "answer_unreadable"   // 2xx whose body is not an answer document
+	ReasonAnswerUnreadable   ReasonCode = "answer_unreadable"   // not HTTP, or a 2xx whose body is not an answer document
 	ReasonAnswerIncomplete   ReasonCode = "answer_incomplete"   // 2xx without the echo that is required
 	ReasonAcceptedNotBooked  ReasonCode = "accepted_not_booked" // 202
 	ReasonUnexpectedSuccess  ReasonCode = "unexpected_success"  // another 2xx
