@@ -183,16 +183,16 @@ func (c *backfillCmd) Run(ctx context.Context, a *app) error {
 		return err
 	case printed != nil:
 		return printed
+	case ctx.Err() != nil:
+		return failure("interrupted; what was claimed is recorded or given back")
 	}
 	return endBackfill(&result)
 }
 
-// endBackfill tells how a backfill ended.
+// endBackfill tells how a backfill ended that nobody interrupted.
 func endBackfill(r *writer.BackfillResult) error {
 	completed := r.Outcomes[fencerow.OutcomeCompleted] + r.Outcomes[fencerow.OutcomeDuplicateCompleted]
 	switch {
-	case r.Stopped == string(writer.SkippedStopping):
-		return failure("interrupted; what was claimed is recorded or given back")
 	case r.Stopped == string(writer.SkippedInstanceHeld):
 		return ended(exitNothingDone, "the instance is on hold; end that with \"fencerow resume\"")
 	case r.Stopped != "":

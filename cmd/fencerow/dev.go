@@ -114,7 +114,7 @@ func (c *devCmd) Run(ctx context.Context, a *app) error {
 	}
 	defer s.ledger.Close()
 	s.introduce(a)
-	if err := prepare(ctx, s.stub, s.base+ledgerstub.EntriesPath, s.instance, s.samples); err != nil {
+	if err := s.prepare(ctx); err != nil {
 		return err
 	}
 	if err := s.enqueue(ctx, a); err != nil {
@@ -150,8 +150,8 @@ func (c *devCmd) build(s *stage, stderr io.Writer) error {
 	if c.Log || !c.Once {
 		logTo = stderr
 	}
-	s.observer, err = (&config.Log{Format: string(observe.FormatText), Level: "info"}).Observer(logTo, s.instance)
-	if err != nil {
+	logs := config.Log{Format: string(observe.FormatText), Level: "info"}
+	if s.observer, err = logs.Observer(logTo, s.instance); err != nil {
 		return err
 	}
 	w, err := writer.New(s.store, adapter, s.observer, writer.Config{
@@ -185,9 +185,8 @@ func (s *stage) enqueue(ctx context.Context, a *app) error {
 	e.add(changed, 0)
 	err := e.flush(ctx)
 	s.enqueued = e.doc
-	a.tell("  enqueued  %d entries; one of them once more, which changes nothing; and its id with other content,",
-		e.doc.Inserted)
-	a.tell("            which is refused as a conflict")
+	a.tell("  enqueued  %d entries; one of them once more, which changes nothing,", e.doc.Inserted)
+	a.tell("            and its id with other content, which is refused as a conflict")
 	return err
 }
 

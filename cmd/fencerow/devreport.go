@@ -57,8 +57,8 @@ Try from another terminal:
 
 // devVerdict closes a run in which everything came out as it must.
 const devVerdict = `
-Everything came out as it must: what the ledger took is booked once, byte for byte, and its balances are known here;
-what it refused is parked and waits for an operator ("fencerow requeue").
+Everything came out as it must: what the ledger took is booked once, byte for byte, and its balances are
+known here; what it refused is parked and waits for an operator ("fencerow requeue").
 
 Next:  fencerow dev         keeps it running, with addresses to play with
        fencerow dev --help  the same on PostgreSQL

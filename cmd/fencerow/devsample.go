@@ -18,10 +18,10 @@ type sample struct {
 	entry fencerow.NewEntry
 	// story tells people what the ledger does.
 	story string
-	// faults are what happens to its deliveries, in order; further ones succeed.
-	faults []ledgerstub.Fault
-	// always repeats the last fault.
-	always bool
+	// fault is what happens to its first deliveries, as many as faults; to all of them if that is 0. Without a
+	// mode, none fails.
+	fault  ledgerstub.Fault
+	faults int64
 	// elsewhere has somebody else book other content under its key before.
 	elsewhere bool
 
@@ -54,11 +54,12 @@ func samples() []sample {
 
 	failsOnce := newSample("fee-2002", "fee", america, "-1.25", "USD")
 	failsOnce.story = "answers 500 once, then books it"
-	failsOnce.faults, failsOnce.sends = []ledgerstub.Fault{{Mode: ledgerstub.ModeStatus, Status: 500}}, 2
+	failsOnce.fault, failsOnce.faults = ledgerstub.Fault{Mode: ledgerstub.ModeStatus, Status: 500}, 1
+	failsOnce.sends = 2
 
 	answerLost := newSample("dividend-2003", "dividend", america, "42.10", "USD")
 	answerLost.story = "books it and cuts the line; the retry finds it booked"
-	answerLost.faults = []ledgerstub.Fault{{Mode: ledgerstub.ModeCut, Commit: true}}
+	answerLost.fault, answerLost.faults = ledgerstub.Fault{Mode: ledgerstub.ModeCut, Commit: true}, 1
 	answerLost.outcome, answerLost.sends = fencerow.OutcomeDuplicateCompleted, 2
 
 	conflict := newSample("fill-3001", "fill", america, "-77.70", "USD")
@@ -68,12 +69,12 @@ func samples() []sample {
 
 	refused := newSample("fill-3002", "fill", europe, "-5.00", "EUR")
 	refused.story = "refuses its content for good (422)"
-	refused.faults = []ledgerstub.Fault{{Mode: ledgerstub.ModeStatus, Status: 422}}
+	refused.fault = ledgerstub.Fault{Mode: ledgerstub.ModeStatus, Status: 422}
 	refused.outcome, refused.booked = fencerow.OutcomePermanentFailure, false
 
 	poison := newSample("rebate-3003", "rebate", "", "3.00", "EUR")
 	poison.story = "answers 500 to it every time"
-	poison.faults, poison.always = []ledgerstub.Fault{{Mode: ledgerstub.ModeStatus, Status: 500}}, true
+	poison.fault = ledgerstub.Fault{Mode: ledgerstub.ModeStatus, Status: 500}
 	poison.outcome, poison.sends, poison.booked = fencerow.OutcomeDeadLettered, devAttempts, false
 
 	return []sample{
@@ -86,23 +87,22 @@ func samples() []sample {
 }
 
 // prepare tells the stub what to do with the samples.
-func prepare(ctx context.Context, stub *ledgerstub.Stub, url string, instance fencerow.InstanceKey, all []sample) error {
-	for i := range all {
-		s := &all[i]
-		key := ledger.IdempotencyKey(instance, s.entry.CorrelationID)
-		for n, fault := range s.faults {
-			rule := ledgerstub.Rule{Key: key, Skip: int64(n), Count: 1, Fault: fault}
-			if s.always && n == len(s.faults)-1 {
-				rule.Count = 0
-			}
-			if _, err := stub.AddRule(rule); err != nil {
+func (s *stage) prepare(ctx context.Context) error {
+	for i := range s.samples {
+		sample := &s.samples[i]
+		key := ledger.IdempotencyKey(s.instance, sample.entry.CorrelationID)
+		if sample.fault.Mode != "" {
+			rule := ledgerstub.Rule{Key: key, Count: sample.faults, Fault: sample.fault}
+			if _, err := s.stub.AddRule(rule); err != nil {
 				return failure("the stub ledger refuses a rule")
 			}
 		}
-		if s.elsewhere {
-			other := fencerow.Entry{Instance: instance, CorrelationID: s.entry.CorrelationID, EntryKind: "other",
-				Payload: []byte(`{"source": "somebody else"}`)}
-			if err := book(ctx, url, key, other.AppendDocument(nil)); err != nil {
+		if sample.elsewhere {
+			other := fencerow.Entry{
+				Instance: s.instance, CorrelationID: sample.entry.CorrelationID, EntryKind: "other",
+				Payload: []byte(`{"source": "somebody else"}`),
+			}
+			if err := book(ctx, s.base+ledgerstub.EntriesPath, key, other.AppendDocument(nil)); err != nil {
 				return err
 			}
 		}

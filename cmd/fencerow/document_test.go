@@ -54,6 +54,8 @@ func TestDocumentsAreAsCommitted(t *testing.T) {
 	pending, bare := fullPending(), &fencerow.EntryState{Entry: fencerow.Entry{EnqueuedAt: noon}}
 	lease := newLeaseDoc(fullState().Lease)
 	held, blocked := noon.UTC(), fencerow.StatusCompleted
+	completed := map[fencerow.OutcomeKind]int{fencerow.OutcomeCompleted: 1}
+	pendingOnly := map[fencerow.Status]int64{fencerow.StatusPending: 1}
 	sums := currencySumsDoc{Currency: "EUR", Pending: "-1.5", PendingCount: 1, Blocked: "0"}
 	for name, doc := range map[string]any{
 		"enqueue":          enqueueDoc{Inserted: 1, Duplicate: 2},
@@ -62,7 +64,7 @@ func TestDocumentsAreAsCommitted(t *testing.T) {
 			CorrelationID: "a", ClaimResult: "claimed", Outcome: fencerow.OutcomeDeadLettered, Reason: "ledger_error",
 		},
 		"process_refused": daemon.ProcessResult{CorrelationID: "a", ClaimResult: "unavailable", Reason: "leased"},
-		"backfill":        backfillDoc{Claimed: 1, Outcomes: map[fencerow.OutcomeKind]int{fencerow.OutcomeCompleted: 1}},
+		"backfill":        backfillDoc{Claimed: 1, Outcomes: completed},
 		"pending": pendingDoc{
 			Entries: []pendingEntryDoc{{newEntryDoc(&pending.Entry, true), newWaitingDoc(&pending)}},
 			Next:    optional(formatPlace(fencerow.PendingPosition{DueAt: noon, OutboxID: 9})),
@@ -71,7 +73,7 @@ func TestDocumentsAreAsCommitted(t *testing.T) {
 		"cash_delta":     cashDeltaDoc{SlotID: optional("slot-1"), Currencies: []currencySumsDoc{sums}},
 		"show":           newShowDoc(fullState(), true),
 		"show_bare":      newShowDoc(bare, false),
-		"counts":         countsDoc{Statuses: map[fencerow.Status]int64{fencerow.StatusPending: 1}, HeldSince: &held},
+		"counts":         countsDoc{Statuses: pendingOnly, HeldSince: &held},
 		"claims":         claimsDoc{Claims: []leaseDoc{lease}},
 		"legacy":         legacyDoc{3},
 		"requeue":        requeueDoc{CorrelationID: "a", Result: "wrong_status", Status: &blocked},

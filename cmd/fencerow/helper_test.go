@@ -52,7 +52,8 @@ var schema = pgtest.NewTemplate(func(ctx context.Context, dsn string) error {
 	return err
 })
 
-// command runs the binary with settings of its own: nothing of the test's environment but what a process needs.
+// command runs the binary with settings of its own: nothing of the test's environment but what a process
+// needs.
 type command struct {
 	env   []string
 	stdin string
@@ -237,3 +238,25 @@ func withLegacy(t testing.TB, insert ...string) *pgtest.Database {
 
 const insertLegacy = "INSERT INTO fencerow.ledger_outbox " +
 	"(correlation_id, entry_kind, slot_id, cash_delta, currency, payload) VALUES "
+
+func writeFile(t testing.TB, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// freePort returns a port that nobody listens on just now.
+func freePort(t testing.TB) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close() // for somebody else to take
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}

@@ -9,13 +9,15 @@ import (
 	"github.com/fourblocks2020/fencerow"
 )
 
-// Whatever a line holds: it is refused with a plain text, or its payload is a part of it as it stands, and the entry exported from an old
-// row of the same content is the same entry.
+// Whatever a line holds: it is refused with a plain text, or its payload is a part of it as it stands, and
+// the entry exported from an old row of the same content is the same entry.
 func FuzzEntryLine(f *testing.F) {
 	for _, seed := range []string{
-		line("a"), `{}`, `{"payload":{}}`, `{"payload": {"a":1,"a":2} ,"correlation_id":"\u0061","entry_kind":"fill"}`,
+		line("a"), `{}`, `{"payload":{}}`,
+		`{"payload": {"a":1,"a":2} ,"correlation_id":"\u0061","entry_kind":"fill"}`,
 		`{"correlation_id":"a","entry_kind":"fill","payload":{"a":"\u0000"},"skip":true,"slot_id":null}`,
-		`{"a":1}`, `{"correlation_id":"a","correlation_id":"b"}`, "{\"correlation_id\":\"\xff\"}", `{"cash_delta":"-1.50"}`,
+		`{"a":1}`, `{"correlation_id":"a","correlation_id":"b"}`, "{\"correlation_id\":\"\xff\"}",
+		`{"cash_delta":"-1.50"}`,
 		`{"correlation_id":"a","entry_kind":"fill","payload":{"a":"` + "\u009b31m\x7f" + `"}}`,
 	} {
 		f.Add([]byte(seed))
