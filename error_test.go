@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 )
 
 const secret = "postgres://user:p%40ss@host/db payload-sentinel"
@@ -37,7 +38,12 @@ func TestErrorHidesItsCauseInEveryPrintForm(t *testing.T) {
 	forms["JSON"] = string(text)
 	var log bytes.Buffer
 	for _, h := range []slog.Handler{slog.NewJSONHandler(&log, nil), slog.NewTextHandler(&log, nil)} {
-		slog.New(h).Error("failed", "error", err, "wrapped", fmt.Errorf("run: %w", err), "group", slog.GroupValue(slog.Any("e", err)))
+		record := slog.NewRecord(time.Time{}, slog.LevelError, "failed", 0)
+		record.Add("error", err, "wrapped", fmt.Errorf("run: %w", err), "group",
+			slog.GroupValue(slog.Any("e", err)))
+		if err := h.Handle(t.Context(), record); err != nil {
+			t.Fatal(err)
+		}
 	}
 	forms["slog"] = log.String()
 	for form, got := range forms {
@@ -100,9 +106,10 @@ func TestInnermostTypeNamesTheDeepestError(t *testing.T) {
 		{"side by side", errors.Join(&leaky{secret}, io.EOF), "*fencerow.leaky"},
 		{"joined inside", fmt.Errorf("a %w b %w", &InputError{}, io.EOF), "*fencerow.InputError"},
 		{"code", ErrNotFound, "fencerow.Code"},
-		{"made from another", fmt.Errorf("a: %w", NewError("op", ErrStoreFailed, &leaky{secret})), "*fencerow.leaky"},
+		{"made from another", fmt.Errorf("a: %w", NewError("op", ErrStoreFailed, &leaky{secret})),
+			"*fencerow.leaky"},
 		{"made from none", fmt.Errorf("a: %w", NewError("op", ErrInstanceHeld, nil)), "*fencerow.Error"},
-		{"wraps nothing", wrapsNothing{}, "fencerow.wrapsNothing"},
+		{"wraps nothing", wrapsNothingError{}, "fencerow.wrapsNothingError"},
 	} {
 		if got := InnermostType(tc.err); got != tc.want {
 			t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)
@@ -110,14 +117,15 @@ func TestInnermostTypeNamesTheDeepestError(t *testing.T) {
 	}
 }
 
-type wrapsNothing struct{}
+type wrapsNothingError struct{}
 
-func (wrapsNothing) Error() string   { return secret }
-func (wrapsNothing) Unwrap() []error { return nil }
+func (wrapsNothingError) Error() string   { return secret }
+func (wrapsNothingError) Unwrap() []error { return nil }
 
 func TestTypedErrorsAreTheirCodes(t *testing.T) {
 	t.Parallel()
-	all := []Code{ErrInvalidInput, ErrEnqueueConflict, ErrForeignInstance, ErrUnavailable, ErrWrongStatus, ErrNotFound, ErrInstanceHeld}
+	all := []Code{ErrInvalidInput, ErrEnqueueConflict, ErrForeignInstance, ErrUnavailable, ErrWrongStatus,
+		ErrNotFound, ErrInstanceHeld}
 	for _, tc := range []struct {
 		err  error
 		want Code

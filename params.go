@@ -28,7 +28,7 @@ func (p *ClaimBatchParams) Validate() error {
 	if err := checkClaim(p.Instance, p.Worker, p.Token, p.Lease); err != nil {
 		return err
 	}
-	return checkRange("limit", p.Limit, 1, MaxBatch)
+	return checkCount("limit", p.Limit, MaxBatch)
 }
 
 // Validate reports an [*InputError] unless the arguments are well formed.
@@ -44,7 +44,7 @@ func (p *RecordParams) Validate() error {
 	if err := checkFence(p.Instance, p.Token); err != nil {
 		return err
 	}
-	if err := checkRange("outcomes", len(p.Outcomes), 1, MaxBatch); err != nil {
+	if err := checkCount("outcomes", len(p.Outcomes), MaxBatch); err != nil {
 		return err
 	}
 	seen := make(map[OutboxID]struct{}, len(p.Outcomes))
@@ -99,7 +99,7 @@ func (p *ReleaseParams) Validate() error {
 	if p.Uncertain {
 		return &InputError{Field: "uncertain", Problem: "is said of each row unless all are released"}
 	}
-	if err := checkRange("rows", len(p.Rows), 1, MaxBatch); err != nil {
+	if err := checkCount("rows", len(p.Rows), MaxBatch); err != nil {
 		return err
 	}
 	seen := make(map[OutboxID]struct{}, len(p.Rows))
@@ -120,7 +120,7 @@ func (p *ListPendingParams) Validate() error {
 	if err := p.Instance.Validate(); err != nil {
 		return err
 	}
-	if err := checkRange("limit", p.Limit, 1, MaxPage); err != nil {
+	if err := checkCount("limit", p.Limit, MaxPage); err != nil {
 		return err
 	}
 	if y := p.After.DueAt.UTC().Year(); p.After.OutboxID < 0 || y < 1 || y > 9999 {
@@ -167,7 +167,7 @@ func (p *PruneParams) Validate() error {
 	if p.After < 0 {
 		return &InputError{Field: "after", Problem: "must be at least 0"}
 	}
-	return checkRange("limit", p.Limit, 1, MaxBatch)
+	return checkCount("limit", p.Limit, MaxBatch)
 }
 
 // Validate reports an [*InputError] unless the arguments are well formed.
@@ -228,9 +228,9 @@ func checkID(id OutboxID) error {
 	return nil
 }
 
-func checkRange(field string, n, low, high int) error {
-	if n < low || n > high {
-		return &InputError{Field: field, Problem: "must be " + itoa(low) + " to " + itoa(high)}
+func checkCount(field string, n, limit int) error {
+	if n < 1 || n > limit {
+		return &InputError{Field: field, Problem: "must be 1 to " + itoa(limit)}
 	}
 	return nil
 }

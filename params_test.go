@@ -66,7 +66,10 @@ func TestClaimIsBounded(t *testing.T) {
 func TestRecordNamesEachRowOnce(t *testing.T) {
 	t.Parallel()
 	done := Outcome{OutboxID: 1, Kind: OutcomeCompleted}
-	other := Outcome{OutboxID: 2, Kind: OutcomeRetryableFailure, Reason: ReasonLedgerError, Delay: MaxDelay, Charge: ChargeGiveBack}
+	other := Outcome{
+		OutboxID: 2, Kind: OutcomeRetryableFailure, Reason: ReasonLedgerError, Delay: MaxDelay,
+		Charge: ChargeGiveBack,
+	}
 	late := other
 	late.Delay++
 	for _, tc := range []struct {
@@ -90,7 +93,8 @@ func TestRecordNamesEachRowOnce(t *testing.T) {
 		t.Error(err)
 	}
 	// What a ledger sent never makes an outcome unrecordable.
-	p.Outcomes[0].LedgerRef, p.Outcomes[0].Snapshot = strings.Repeat("\x00", 1<<20), &Snapshot{Currency: "\xff", Version: -1}
+	p.Outcomes[0].LedgerRef = strings.Repeat("\x00", 1<<20)
+	p.Outcomes[0].Snapshot = &Snapshot{Currency: "\xff", Version: -1}
 	if err := p.Validate(); err != nil {
 		t.Error(err)
 	}
@@ -107,7 +111,9 @@ func TestReleaseIsOfAllOrOfRows(t *testing.T) {
 		p.Instance, p.Token = "i", NewClaimToken()
 		refusedFor(t, "release", field, p.Validate())
 	}
-	twice := ReleaseParams{Instance: "i", Token: NewClaimToken(), Rows: []ReleaseRow{{OutboxID: 1}, {OutboxID: 1}}}
+	twice := ReleaseParams{
+		Instance: "i", Token: NewClaimToken(), Rows: []ReleaseRow{{OutboxID: 1}, {OutboxID: 1}},
+	}
 	refusedFor(t, "release of a row twice", "rows", twice.Validate())
 	for _, p := range []ReleaseParams{{All: true}, {All: true, Uncertain: true}, {Rows: rows}} {
 		p.Instance, p.Token = "i", NewClaimToken()
@@ -119,13 +125,14 @@ func TestReleaseIsOfAllOrOfRows(t *testing.T) {
 
 func TestViewsAndOperationsAreBounded(t *testing.T) {
 	t.Parallel()
+	farFuture := time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, tc := range []struct {
 		field string
 		p     interface{ Validate() error }
 	}{
 		{"limit", &ListPendingParams{Instance: "i"}},
 		{"after", &ListPendingParams{Instance: "i", Limit: 1, After: PendingPosition{OutboxID: -1}}},
-		{"after", &ListPendingParams{Instance: "i", Limit: 1, After: PendingPosition{DueAt: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}}},
+		{"after", &ListPendingParams{Instance: "i", Limit: 1, After: PendingPosition{DueAt: farFuture}}},
 		{"slot_id", &CashDeltaParams{Instance: "i", Slot: "a b"}},
 		{"correlation_id", &EntryParams{Instance: "i"}},
 		{"from", &RequeueParams{Instance: "i", CorrelationID: "c", From: StatusCompleted}},

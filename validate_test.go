@@ -30,7 +30,8 @@ func TestKeysArePrintableASCIIWithoutSpace(t *testing.T) {
 			}
 		}
 		for _, bad := range []string{
-			"", " ", "a b", "a ", "\ta", "a\n", "\x00", "\x7f", "ü", "\xff", "a\u00a0b", strings.Repeat("k", tc.limit+1),
+			"", " ", "a b", "a ", "\ta", "a\n", "\x00", "\x7f", "ü", "\xff", "a\u00a0b",
+			strings.Repeat("k", tc.limit+1),
 		} {
 			if err := tc.validate(bad); !errors.Is(err, ErrInvalidInput) {
 				t.Errorf("%s %.20q: got %v, want an input error", tc.name, bad, err)
@@ -43,7 +44,8 @@ func TestDecimalsAreBounded(t *testing.T) {
 	t.Parallel()
 	nines := strings.Repeat("9", 38)
 	for text, want := range map[string]string{
-		"0": "0", "-0": "0", "+5": "5", "1.50": "1.5", "-12.500": "-12.5", "100": "100", "007": "7", ".5": "0.5", "5.": "5",
+		"0": "0", "-0": "0", "+5": "5", "1.50": "1.5", "-12.500": "-12.5", "100": "100", "007": "7", ".5": "0.5",
+		"5.":  "5",
 		nines: nines, "-" + nines: "-" + nines,
 		"99999999999999999999.999999999999999999":           "99999999999999999999.999999999999999999",
 		"0.000000000000000001":                              "0.000000000000000001",
@@ -57,7 +59,8 @@ func TestDecimalsAreBounded(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"", " ", "1 ", "1e3", "1E3", "NaN", "nan", "Infinity", "-inf", "0x10", "1_000", "1,5", "--1", "+-1", "1-", "1.2.3", ".", "-", "+.",
+		"", " ", "1 ", "1e3", "1E3", "NaN", "nan", "Infinity", "-inf", "0x10", "1_000", "1,5", "--1", "+-1", "1-",
+		"1.2.3", ".", "-", "+.",
 		"1" + nines, "0.0000000000000000001", nines + ".1", "1e999999999", "١", strings.Repeat("0", 65),
 	} {
 		if d, err := ParseDecimal("cash_delta", text); !errors.Is(err, ErrInvalidInput) {
@@ -71,7 +74,8 @@ func TestDecimalsAreBounded(t *testing.T) {
 func TestEnormousExponentsAreRefusedAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, d := range []decimal.Decimal{
-		decimal.New(1, 1<<31-1), decimal.New(1, -1<<31), decimal.New(10, -1<<31), decimal.New(1, 65), decimal.New(1, -65),
+		decimal.New(1, 1<<31-1), decimal.New(1, -1<<31), decimal.New(10, -1<<31), decimal.New(1, 65),
+		decimal.New(1, -65),
 		decimal.NewFromBigInt(new(big.Int).Exp(big.NewInt(10), big.NewInt(200), nil), -150),
 	} {
 		if err := checkDecimal("cash_delta", d); err == nil {
@@ -92,7 +96,8 @@ func TestEnormousExponentsAreRefusedAtOnce(t *testing.T) {
 // are gone.
 func FuzzParseDecimal(f *testing.F) {
 	for _, seed := range []string{
-		"0", "-12.50", "1e5", "+.5", "5.", "--", "99999999999999999999999999999999999999", "0.0000000000000000001", "1.2.3", "\x00", "٣",
+		"0", "-12.50", "1e5", "+.5", "5.", "--", "99999999999999999999999999999999999999", "0.0000000000000000001",
+		"1.2.3", "\x00", "٣",
 		"-00.00", "0000000000000000000000000000000000000000000000000000000000000000",
 	} {
 		f.Add(seed)
@@ -135,9 +140,11 @@ func TestPayloadIsAnObjectWithinBounds(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{
-		"", " ", "null", "1", `"a"`, "[]", "[{}]", "{", "{}}", "{} {}", `{'a':1}`, `{"a":1,}`, "\ufeff{}", "{\"a\":\"\x00\"}", "\x00",
+		"", " ", "null", "1", `"a"`, "[]", "[{}]", "{", "{}}", "{} {}", `{'a':1}`, `{"a":1,}`, "\ufeff{}",
+		"{\"a\":\"\x00\"}", "\x00",
 		"{\"a\":\"\xff\"}", "{\"a\":\"\xed\xa0\x80\"}", "{\"a\":\"\n\"}", `{"a":NaN}`, "\v{}", "\u00a0{}",
-		nested(MaxPayloadDepth + 1), `{"s":"` + strings.Repeat("x", MaxPayload-7) + `"}`, strings.Repeat("{", MaxPayload),
+		nested(MaxPayloadDepth + 1), `{"s":"` + strings.Repeat("x", MaxPayload-7) + `"}`,
+		strings.Repeat("{", MaxPayload),
 	} {
 		if err := checkPayload(json.RawMessage(bad)); !errors.Is(err, ErrInvalidInput) {
 			t.Errorf("%.40q: got %v, want an input error", bad, err)
@@ -148,7 +155,8 @@ func TestPayloadIsAnObjectWithinBounds(t *testing.T) {
 // The oracle is the standard decoder: an object, decoded token by token to find how deep it is.
 func FuzzPayload(f *testing.F) {
 	for _, seed := range []string{
-		"{}", `{"a":[1,{"b":"]}"}]}`, `{"a":"\\"}`, `{"a":"\""}`, "[]", `{"a":"\u0000"}`, "{\"\x00\":1}", "\xff", ` {"\ud800":1} `,
+		"{}", `{"a":[1,{"b":"]}"}]}`, `{"a":"\\"}`, `{"a":"\""}`, "[]", `{"a":"\u0000"}`, "{\"\x00\":1}", "\xff",
+		` {"\ud800":1} `,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -184,9 +192,12 @@ func FuzzPayload(f *testing.F) {
 func FuzzTraceParent(f *testing.F) {
 	form := regexp.MustCompile(`\A00-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}\z`)
 	for _, seed := range []string{
-		"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "00-00000000000000000000000000000000-b7ad6b7169203331-01",
-		"00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01", "01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
-		"00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01", "", "00-", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0\n",
+		"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+		"00-00000000000000000000000000000000-b7ad6b7169203331-01",
+		"00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
+		"01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+		"00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01", "", "00-",
+		"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0\n",
 	} {
 		f.Add(seed)
 	}
@@ -205,7 +216,8 @@ func FuzzNames(f *testing.F) {
 	reference := regexp.MustCompile(`\A[A-Za-z0-9._:-]{1,64}\z`)
 	key := regexp.MustCompile(`\A[!-~]{1,128}\z`)
 	for _, seed := range []string{
-		"", "fill", "Fill", "a b", "EUR", "EU", "ABCDEFGHIJKLM", "ref:1.2-3_4", "a\n", "\x00", "ü", "\xff", strings.Repeat("a", 63),
+		"", "fill", "Fill", "a b", "EUR", "EU", "ABCDEFGHIJKLM", "ref:1.2-3_4", "a\n", "\x00", "ü", "\xff",
+		strings.Repeat("a", 63),
 		strings.Repeat("a", 64), strings.Repeat("a", 65), strings.Repeat("a", 128), strings.Repeat("a", 129),
 	} {
 		f.Add(seed)

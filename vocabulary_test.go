@@ -62,7 +62,8 @@ func TestEveryReasonFitsTheDatabase(t *testing.T) {
 
 func FuzzReasonCode(f *testing.F) {
 	form := regexp.MustCompile(`\A[a-z][a-z0-9_]{0,63}\z`)
-	for _, seed := range []string{"", "a", "A", "a b", "a\n", "_a", "9a", "ü", strings.Repeat("a", 64), strings.Repeat("a", 65), "a\x00"} {
+	for _, seed := range []string{"", "a", "A", "a b", "a\n", "_a", "9a", "ü", strings.Repeat("a", 64),
+		strings.Repeat("a", 65), "a\x00"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -107,7 +108,8 @@ func TestSnapshotMustBeOfTheEntrysSlotAndCurrency(t *testing.T) {
 		{"below the first version", Entry{SlotID: "s"}, func(s *Snapshot) { s.Version = -1 }, false},
 		{"nineteen places", Entry{SlotID: "s"}, func(s *Snapshot) { s.CashBalance = decimal.New(1, -19) }, false},
 		{"thirty-nine digits", Entry{SlotID: "s"}, func(s *Snapshot) { s.CashBalance = decimal.New(1, 38) }, false},
-		{"an enormous exponent", Entry{SlotID: "s"}, func(s *Snapshot) { s.CashBalance = decimal.New(1, 1<<31-1) }, false},
+		{"an enormous exponent", Entry{SlotID: "s"}, func(s *Snapshot) { s.CashBalance = decimal.New(1, 1<<31-1) },
+			false},
 	} {
 		s := good
 		tc.change(&s)

@@ -12,65 +12,69 @@ import (
 // altered is a store of which some methods are replaced by ones that lack a guard.
 type altered struct {
 	*Store
-	enqueue func(*Store, context.Context, fencerow.EnqueueParams) ([]fencerow.Enqueued, error)
-	batch   func(*Store, context.Context, fencerow.ClaimBatchParams) (*fencerow.Claim, error)
-	one     func(*Store, context.Context, fencerow.ClaimOneParams) (*fencerow.Claim, error)
-	record  func(*Store, context.Context, fencerow.RecordParams) ([]fencerow.Verdict, error)
-	release func(*Store, context.Context, fencerow.ReleaseParams) ([]fencerow.Verdict, error)
-	list    func(*Store, context.Context, fencerow.ListPendingParams) ([]fencerow.PendingEntry, error)
-	sum     func(*Store, context.Context, fencerow.CashDeltaParams) ([]fencerow.CashDelta, error)
-	requeue func(*Store, context.Context, fencerow.RequeueParams) error
-	prune   func(*Store, context.Context, fencerow.PruneParams) (fencerow.PruneResult, error)
+	enqueue func(context.Context, *Store, fencerow.EnqueueParams) ([]fencerow.Enqueued, error)
+	batch   func(context.Context, *Store, fencerow.ClaimBatchParams) (*fencerow.Claim, error)
+	one     func(context.Context, *Store, fencerow.ClaimOneParams) (*fencerow.Claim, error)
+	record  func(context.Context, *Store, fencerow.RecordParams) ([]fencerow.Verdict, error)
+	release func(context.Context, *Store, fencerow.ReleaseParams) ([]fencerow.Verdict, error)
+	list    func(context.Context, *Store, fencerow.ListPendingParams) ([]fencerow.PendingEntry, error)
+	sum     func(context.Context, *Store, fencerow.CashDeltaParams) ([]fencerow.CashDelta, error)
+	requeue func(context.Context, *Store, fencerow.RequeueParams) error
+	prune   func(context.Context, *Store, fencerow.PruneParams) (fencerow.PruneResult, error)
 }
 
 // either calls the replacement if there is one.
 func either[P, R any](
-	s *Store, ctx context.Context, p P, replaced func(*Store, context.Context, P) (R, error),
-	own func(context.Context, P) (R, error),
+	ctx context.Context, s *Store, p P,
+	replaced func(context.Context, *Store, P) (R, error), own func(context.Context, P) (R, error),
 ) (R, error) {
 	if replaced == nil {
 		return own(ctx, p)
 	}
-	return replaced(s, ctx, p)
+	return replaced(ctx, s, p)
 }
 
 func (a *altered) EnqueueMany(ctx context.Context, p fencerow.EnqueueParams) ([]fencerow.Enqueued, error) {
-	return either(a.Store, ctx, p, a.enqueue, a.Store.EnqueueMany)
+	return either(ctx, a.Store, p, a.enqueue, a.Store.EnqueueMany)
 }
 
 func (a *altered) ClaimBatch(ctx context.Context, p fencerow.ClaimBatchParams) (*fencerow.Claim, error) {
-	return either(a.Store, ctx, p, a.batch, a.Store.ClaimBatch)
+	return either(ctx, a.Store, p, a.batch, a.Store.ClaimBatch)
 }
 
 func (a *altered) ClaimOne(ctx context.Context, p fencerow.ClaimOneParams) (*fencerow.Claim, error) {
-	return either(a.Store, ctx, p, a.one, a.Store.ClaimOne)
+	return either(ctx, a.Store, p, a.one, a.Store.ClaimOne)
 }
 
 func (a *altered) RecordOutcomes(ctx context.Context, p fencerow.RecordParams) ([]fencerow.Verdict, error) {
-	return either(a.Store, ctx, p, a.record, a.Store.RecordOutcomes)
+	return either(ctx, a.Store, p, a.record, a.Store.RecordOutcomes)
 }
 
 func (a *altered) Release(ctx context.Context, p fencerow.ReleaseParams) ([]fencerow.Verdict, error) {
-	return either(a.Store, ctx, p, a.release, a.Store.Release)
+	return either(ctx, a.Store, p, a.release, a.Store.Release)
 }
 
-func (a *altered) ListPending(ctx context.Context, p fencerow.ListPendingParams) ([]fencerow.PendingEntry, error) {
-	return either(a.Store, ctx, p, a.list, a.Store.ListPending)
+func (a *altered) ListPending(
+	ctx context.Context, p fencerow.ListPendingParams,
+) ([]fencerow.PendingEntry, error) {
+	return either(ctx, a.Store, p, a.list, a.Store.ListPending)
 }
 
-func (a *altered) PendingCashDelta(ctx context.Context, p fencerow.CashDeltaParams) ([]fencerow.CashDelta, error) {
-	return either(a.Store, ctx, p, a.sum, a.Store.PendingCashDelta)
+func (a *altered) PendingCashDelta(
+	ctx context.Context, p fencerow.CashDeltaParams,
+) ([]fencerow.CashDelta, error) {
+	return either(ctx, a.Store, p, a.sum, a.Store.PendingCashDelta)
 }
 
 func (a *altered) Requeue(ctx context.Context, p fencerow.RequeueParams) error {
 	if a.requeue == nil {
 		return a.Store.Requeue(ctx, p)
 	}
-	return a.requeue(a.Store, ctx, p)
+	return a.requeue(ctx, a.Store, p)
 }
 
 func (a *altered) Prune(ctx context.Context, p fencerow.PruneParams) (fencerow.PruneResult, error) {
-	return either(a.Store, ctx, p, a.prune, a.Store.Prune)
+	return either(ctx, a.Store, p, a.prune, a.Store.Prune)
 }
 
 // guard is what a mutant lacks, and the cases that must notice.
@@ -115,7 +119,9 @@ func (s *Store) keys(first fencerow.InstanceKey) []fencerow.InstanceKey {
 }
 
 // holder returns the token of the claim that stands for the row, or the given one if there is none.
-func (s *Store) holder(key fencerow.InstanceKey, id fencerow.OutboxID, given fencerow.ClaimToken) fencerow.ClaimToken {
+func (s *Store) holder(
+	key fencerow.InstanceKey, id fencerow.OutboxID, given fencerow.ClaimToken,
+) fencerow.ClaimToken {
 	s.within(key, func(in *instance, _ time.Time) {
 		if r := in.rows[id]; r != nil && r.claim != nil {
 			given = r.claim.token
@@ -125,7 +131,9 @@ func (s *Store) holder(key fencerow.InstanceKey, id fencerow.OutboxID, given fen
 }
 
 // force makes the claim of the token hold the pending row again, as if it had never let it go.
-func (s *Store) force(key fencerow.InstanceKey, token fencerow.ClaimToken, id fencerow.OutboxID, epoch fencerow.ClaimEpoch) {
+func (s *Store) force(
+	key fencerow.InstanceKey, token fencerow.ClaimToken, id fencerow.OutboxID, epoch fencerow.ClaimEpoch,
+) {
 	s.within(key, func(in *instance, now time.Time) {
 		r := in.rows[id]
 		if r == nil || r.pending == nil || r.claim != nil && r.claim.token == token {

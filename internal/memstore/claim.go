@@ -87,7 +87,8 @@ func (s *Store) ClaimOne(ctx context.Context, p fencerow.ClaimOneParams) (*fence
 	return claimed, nil
 }
 
-// refusal says why r, nil if the instance has no such entry, cannot be claimed now, the most lasting reason first; empty if it can.
+// refusal says why r, nil if the instance has no such entry, cannot be claimed now, the most lasting reason
+// first; empty if it can.
 func (s *Store) refusal(in *instance, r *row, p *fencerow.ClaimOneParams, now time.Time) fencerow.RefusedWhy {
 	switch {
 	case r == nil && s.data.foreign(in, p.CorrelationID):
@@ -106,7 +107,8 @@ func (s *Store) refusal(in *instance, r *row, p *fencerow.ClaimOneParams, now ti
 	return ""
 }
 
-// endExpired ends the oldest expired claims, no more than a bounded number, and returns the rows that it freed.
+// endExpired ends the oldest expired claims, no more than a bounded number, and returns the rows that it
+// freed.
 func (in *instance) endExpired(now time.Time) []*row {
 	var expired []*claim
 	for _, c := range in.claims {
@@ -122,8 +124,8 @@ func (in *instance) endExpired(now time.Time) []*row {
 	return freed
 }
 
-// expire ends an expired claim and returns its rows, which are due now, also if one had been claimed by force before its time. Each
-// attempt counts: its worker may have sent before it died.
+// expire ends an expired claim and returns its rows, which are due now, also if one had been claimed by force
+// before its time. Each attempt counts: its worker may have sent before it died.
 func (in *instance) expire(c *claim, now time.Time) []*row {
 	var freed []*row
 	for _, r := range c.rows {
@@ -142,7 +144,8 @@ func (in *instance) expire(c *claim, now time.Time) []*row {
 	return freed
 }
 
-// beforeSuspect cuts the candidates before the first that must be claimed alone, or after it if it is the first.
+// beforeSuspect cuts the candidates before the first that must be claimed alone, or after it if it is the
+// first.
 func beforeSuspect(candidates []*row) []*row {
 	i := slices.IndexFunc(candidates, func(r *row) bool { return r.pending.expiryCount >= suspectExpiries })
 	if i < 0 {
@@ -151,7 +154,8 @@ func beforeSuspect(candidates []*row) []*row {
 	return candidates[:max(i, 1)]
 }
 
-// hold makes the claim of the picked rows, gives it an epoch above all that are known, and returns what the worker gets.
+// hold makes the claim of the picked rows, gives it an epoch above all that are known, and returns what the
+// worker gets.
 func (s *Store) hold(in *instance, c *claim, picked, freed []*row) *fencerow.Claim {
 	c.epoch = max(fencerow.ClaimEpoch(c.claimedAt.UnixMicro()), s.seen+1)
 	for _, r := range slices.Concat(picked, freed) {

@@ -10,7 +10,8 @@ import (
 	"github.com/fourblocks2020/fencerow"
 )
 
-// instance holds the rows of one instance. Nothing but the look for a foreign owner ever goes from one instance to another.
+// instance holds the rows of one instance. Nothing but the look for a foreign owner ever goes from one
+// instance to another.
 type instance struct {
 	heldAt  *time.Time
 	rows    map[fencerow.OutboxID]*row
@@ -104,7 +105,8 @@ func (in *instance) slot(id fencerow.SlotID) *slot {
 	return s
 }
 
-// letGo ends the claim's hold on one of its rows. The epoch stays with an unfinished row, so that the next one is higher.
+// letGo ends the claim's hold on one of its rows. The epoch stays with an unfinished row, so that the next
+// one is higher.
 func (in *instance) letGo(c *claim, r *row) {
 	if r.pending != nil {
 		r.pending.lastEpoch = max(r.pending.lastEpoch, c.epoch)
@@ -126,7 +128,8 @@ func (in *instance) finish(r *row, life fencerow.FinishedLife) {
 	}
 }
 
-// activeAt reports whether the claim's lease still runs: one that ends exactly now is over. No claim has no lease.
+// activeAt reports whether the claim's lease still runs: one that ends exactly now is over. No claim has no
+// lease.
 func (c *claim) activeAt(now time.Time) bool { return c != nil && c.leaseExpiresAt.After(now) }
 
 // dueBy reports whether the row's time has come: one due exactly now is due.

@@ -37,7 +37,9 @@ func (s *Store) EnqueueMany(ctx context.Context, p fencerow.EnqueueParams) ([]fe
 	return results, nil
 }
 
-func (in *instance) insert(id fencerow.OutboxID, key fencerow.InstanceKey, n *fencerow.NewEntry, now time.Time) {
+func (in *instance) insert(
+	id fencerow.OutboxID, key fencerow.InstanceKey, n *fencerow.NewEntry, now time.Time,
+) {
 	r := &row{
 		entry: fencerow.Entry{
 			OutboxID:      id,

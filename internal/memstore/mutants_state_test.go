@@ -16,20 +16,26 @@ func TestMutantsWithoutTheLeaseAreRejected(t *testing.T) {
 		{"ExpiredLeaseNotClaimable", altered{batch: claimWithoutRecovery}, []string{
 			"CrashedHoldersRowsComeBackAfterExpiryAndNotBefore", "ExpiryIsOneMoreAttempt",
 		}},
-		{"ExpiredLeaseNotClaimableByTarget", altered{one: claimOneWithoutRecovery}, []string{"TargetedReclaimFreesTheWholeClaim"}},
+		{"ExpiredLeaseNotClaimableByTarget", altered{one: claimOneWithoutRecovery},
+			[]string{"TargetedReclaimFreesTheWholeClaim"}},
 		{"LiveLeaseClaimable", altered{batch: claimFromTheLiving}, []string{
 			"LeasedRowIsClaimedByNobodyElse", "SameWorkerIDDoesNotInheritALease", "ConcurrentClaimsAreDisjoint",
 		}},
 		{"LiveLeaseClaimableByTarget", altered{one: claimOneFromTheLiving}, []string{
 			"LeasedRowIsClaimedByNobodyElse", "ConcurrentTargetedClaimsHaveOneWinner",
 		}},
-		{"LiveLeaseOfTheSameWorkerClaimable", altered{batch: claimFromNamesake}, []string{"SameWorkerIDDoesNotInheritALease"}},
+		{"LiveLeaseOfTheSameWorkerClaimable", altered{batch: claimFromNamesake},
+			[]string{"SameWorkerIDDoesNotInheritALease"}},
 		{"WaitingRowClaimable", altered{batch: claimTheWaiting}, []string{"RowWaitsForItsDelay"}},
-		{"HoldIgnored", altered{batch: claimInSpiteOfHold}, []string{"HeldInstanceClaimsNothing", "HoldConcernsOneInstance"}},
+		{"HoldIgnored", altered{batch: claimInSpiteOfHold}, []string{
+			"HeldInstanceClaimsNothing", "HoldConcernsOneInstance",
+		}},
 		{"HoldIgnoredByTarget", altered{one: claimOneInSpiteOfHold}, []string{"HeldInstanceClaimsNothing"}},
-		{"AllExpiredClaimsEndedAtOnce", altered{batch: claimEndingAll}, []string{"OldestEightExpiredClaimsEndAtOnce"}},
+		{"AllExpiredClaimsEndedAtOnce", altered{batch: claimEndingAll},
+			[]string{"OldestEightExpiredClaimsEndAtOnce"}},
 		{"SuspectClaimedWithOthers", altered{batch: claimUnsuspecting}, []string{
-			"SuspectAtTheFrontIsClaimedAlone", "SuspectBehindOthersEndsTheClaimBeforeIt", "TwoExpiriesMakeASuspectAndOneDoesNot",
+			"SuspectAtTheFrontIsClaimedAlone", "SuspectBehindOthersEndsTheClaimBeforeIt",
+			"TwoExpiriesMakeASuspectAndOneDoesNot",
 		}},
 	})
 }
@@ -44,7 +50,8 @@ func TestMutantsThatForgetAreRejected(t *testing.T) {
 		{"EpochLoweredByASteppedBackClock", altered{batch: claimByTheClock}, []string{
 			"EpochSurvivesASteppedBackClock", "EpochSurvivesExpiry",
 		}},
-		{"EpochOfOwnProcessForgotten", altered{one: claimOneForgetful}, []string{"ProcessNeverGoesBelowAnEpochItHasSeen"}},
+		{"EpochOfOwnProcessForgotten", altered{one: claimOneForgetful},
+			[]string{"ProcessNeverGoesBelowAnEpochItHasSeen"}},
 		{"AttemptsLoweredOnReclaim", altered{batch: claimLoweringAttempts}, []string{
 			"ReclaimNeverLowersAttempts", "ExpiryIsOneMoreAttempt",
 		}},
@@ -52,9 +59,12 @@ func TestMutantsThatForgetAreRejected(t *testing.T) {
 			"ReleaseSaysOfEachRowWhetherBytesWereSent", "ReleaseOfAllMarksAll",
 		}},
 		{"UncertainClearedByRelease", altered{release: releaseClearing}, []string{"ReleaseNeverClearsUncertainty"}},
-		{"ReleaseUsesUpAnAttempt", altered{release: releaseCharging}, []string{"ReleasedRowIsDueAtOnceAndUsesNoAttempt"}},
-		{"RequeueKeepsAttempts", altered{requeue: requeueKeepingAttempts}, []string{"RequeuedEntryBeginsItsNextLife"}},
-		{"RequeueOfAnyStatus", altered{requeue: requeueFromAnyStatus}, []string{"RequeueFromAnotherStatusChangesNothing"}},
+		{"ReleaseUsesUpAnAttempt", altered{release: releaseCharging},
+			[]string{"ReleasedRowIsDueAtOnceAndUsesNoAttempt"}},
+		{"RequeueKeepsAttempts", altered{requeue: requeueKeepingAttempts},
+			[]string{"RequeuedEntryBeginsItsNextLife"}},
+		{"RequeueOfAnyStatus", altered{requeue: requeueFromAnyStatus},
+			[]string{"RequeueFromAnotherStatusChangesNothing"}},
 		{"ConflictTakenForADuplicate", altered{enqueue: enqueueIgnoringContent}, []string{
 			"OtherContentIsAConflictAndChangesNothing", "OneCallMayRepeatAnEntry",
 		}},
@@ -64,7 +74,9 @@ func TestMutantsThatForgetAreRejected(t *testing.T) {
 }
 
 // shifted runs call while the leases of the chosen claims end later by d.
-func shifted(s *Store, key fencerow.InstanceKey, d time.Duration, chosen func(*claim, time.Time) bool, call func()) {
+func shifted(
+	s *Store, key fencerow.InstanceKey, d time.Duration, chosen func(*claim, time.Time) bool, call func(),
+) {
 	var moved []*claim
 	s.within(key, func(in *instance, now time.Time) {
 		for _, c := range in.claims {
@@ -87,33 +99,43 @@ const ages = 1000 * time.Hour
 func expired(c *claim, now time.Time) bool { return !c.activeAt(now) }
 func living(c *claim, now time.Time) bool  { return c.activeAt(now) }
 
-func claimWithoutRecovery(s *Store, ctx context.Context, p fencerow.ClaimBatchParams) (c *fencerow.Claim, err error) {
+func claimWithoutRecovery(
+	ctx context.Context, s *Store, p fencerow.ClaimBatchParams,
+) (c *fencerow.Claim, err error) {
 	shifted(s, p.Instance, ages, expired, func() { c, err = s.ClaimBatch(ctx, p) })
 	return c, err
 }
 
-func claimOneWithoutRecovery(s *Store, ctx context.Context, p fencerow.ClaimOneParams) (c *fencerow.Claim, err error) {
+func claimOneWithoutRecovery(
+	ctx context.Context, s *Store, p fencerow.ClaimOneParams,
+) (c *fencerow.Claim, err error) {
 	shifted(s, p.Instance, ages, expired, func() { c, err = s.ClaimOne(ctx, p) })
 	return c, err
 }
 
-func claimFromTheLiving(s *Store, ctx context.Context, p fencerow.ClaimBatchParams) (c *fencerow.Claim, err error) {
+func claimFromTheLiving(
+	ctx context.Context, s *Store, p fencerow.ClaimBatchParams,
+) (c *fencerow.Claim, err error) {
 	shifted(s, p.Instance, -ages, living, func() { c, err = s.ClaimBatch(ctx, p) })
 	return c, err
 }
 
-func claimOneFromTheLiving(s *Store, ctx context.Context, p fencerow.ClaimOneParams) (c *fencerow.Claim, err error) {
+func claimOneFromTheLiving(
+	ctx context.Context, s *Store, p fencerow.ClaimOneParams,
+) (c *fencerow.Claim, err error) {
 	shifted(s, p.Instance, -ages, living, func() { c, err = s.ClaimOne(ctx, p) })
 	return c, err
 }
 
-func claimFromNamesake(s *Store, ctx context.Context, p fencerow.ClaimBatchParams) (c *fencerow.Claim, err error) {
+func claimFromNamesake(
+	ctx context.Context, s *Store, p fencerow.ClaimBatchParams,
+) (c *fencerow.Claim, err error) {
 	namesake := func(c *claim, now time.Time) bool { return c.worker == p.Worker && c.activeAt(now) }
 	shifted(s, p.Instance, -ages, namesake, func() { c, err = s.ClaimBatch(ctx, p) })
 	return c, err
 }
 
-func claimTheWaiting(s *Store, ctx context.Context, p fencerow.ClaimBatchParams) (*fencerow.Claim, error) {
+func claimTheWaiting(ctx context.Context, s *Store, p fencerow.ClaimBatchParams) (*fencerow.Claim, error) {
 	s.within(p.Instance, func(in *instance, now time.Time) {
 		for _, r := range in.pending {
 			if r.pending.dueAt.After(now) {
@@ -132,17 +154,21 @@ func unheld(s *Store, key fencerow.InstanceKey, call func()) {
 	s.within(key, func(in *instance, _ time.Time) { in.heldAt = heldAt })
 }
 
-func claimInSpiteOfHold(s *Store, ctx context.Context, p fencerow.ClaimBatchParams) (c *fencerow.Claim, err error) {
+func claimInSpiteOfHold(
+	ctx context.Context, s *Store, p fencerow.ClaimBatchParams,
+) (c *fencerow.Claim, err error) {
 	unheld(s, p.Instance, func() { c, err = s.ClaimBatch(ctx, p) })
 	return c, err
 }
 
-func claimOneInSpiteOfHold(s *Store, ctx context.Context, p fencerow.ClaimOneParams) (c *fencerow.Claim, err error) {
+func claimOneInSpiteOfHold(
+	ctx context.Context, s *Store, p fencerow.ClaimOneParams,
+) (c *fencerow.Claim, err error) {
 	unheld(s, p.Instance, func() { c, err = s.ClaimOne(ctx, p) })
 	return c, err
 }
 
-func claimEndingAll(s *Store, ctx context.Context, p fencerow.ClaimBatchParams) (*fencerow.Claim, error) {
+func claimEndingAll(ctx context.Context, s *Store, p fencerow.ClaimBatchParams) (*fencerow.Claim, error) {
 	s.within(p.Instance, func(in *instance, now time.Time) {
 		for len(in.endExpired(now)) > 0 {
 			continue
@@ -151,7 +177,7 @@ func claimEndingAll(s *Store, ctx context.Context, p fencerow.ClaimBatchParams) 
 	return s.ClaimBatch(ctx, p)
 }
 
-func claimUnsuspecting(s *Store, ctx context.Context, p fencerow.ClaimBatchParams) (*fencerow.Claim, error) {
+func claimUnsuspecting(ctx context.Context, s *Store, p fencerow.ClaimBatchParams) (*fencerow.Claim, error) {
 	s.within(p.Instance, func(in *instance, now time.Time) {
 		in.endExpired(now)
 		for _, r := range in.pending {
@@ -170,25 +196,29 @@ func forget(s *Store, key fencerow.InstanceKey) {
 	})
 }
 
-func requeueFromZero(s *Store, ctx context.Context, p fencerow.RequeueParams) error {
+func requeueFromZero(ctx context.Context, s *Store, p fencerow.RequeueParams) error {
 	err := s.Requeue(ctx, p)
 	forget(s, p.Instance)
 	return err
 }
 
-func releaseForgettingEpoch(s *Store, ctx context.Context, p fencerow.ReleaseParams) ([]fencerow.Verdict, error) {
+func releaseForgettingEpoch(
+	ctx context.Context, s *Store, p fencerow.ReleaseParams,
+) ([]fencerow.Verdict, error) {
 	verdicts, err := s.Release(ctx, p)
 	forget(s, p.Instance)
 	return verdicts, err
 }
 
-func recordForgettingEpoch(s *Store, ctx context.Context, p fencerow.RecordParams) ([]fencerow.Verdict, error) {
+func recordForgettingEpoch(
+	ctx context.Context, s *Store, p fencerow.RecordParams,
+) ([]fencerow.Verdict, error) {
 	verdicts, err := s.RecordOutcomes(ctx, p)
 	forget(s, p.Instance)
 	return verdicts, err
 }
 
-func claimByTheClock(s *Store, ctx context.Context, p fencerow.ClaimBatchParams) (*fencerow.Claim, error) {
+func claimByTheClock(ctx context.Context, s *Store, p fencerow.ClaimBatchParams) (*fencerow.Claim, error) {
 	c, err := s.ClaimBatch(ctx, p)
 	s.within(p.Instance, func(in *instance, now time.Time) {
 		if standing := in.claims[p.Token]; standing != nil {
@@ -199,12 +229,14 @@ func claimByTheClock(s *Store, ctx context.Context, p fencerow.ClaimBatchParams)
 	return c, err
 }
 
-func claimOneForgetful(s *Store, ctx context.Context, p fencerow.ClaimOneParams) (*fencerow.Claim, error) {
+func claimOneForgetful(ctx context.Context, s *Store, p fencerow.ClaimOneParams) (*fencerow.Claim, error) {
 	s.within(p.Instance, func(*instance, time.Time) { s.seen = 0 })
 	return s.ClaimOne(ctx, p)
 }
 
-func claimLoweringAttempts(s *Store, ctx context.Context, p fencerow.ClaimBatchParams) (*fencerow.Claim, error) {
+func claimLoweringAttempts(
+	ctx context.Context, s *Store, p fencerow.ClaimBatchParams,
+) (*fencerow.Claim, error) {
 	c, err := s.ClaimBatch(ctx, p)
 	if err != nil {
 		return nil, err
@@ -218,7 +250,7 @@ func claimLoweringAttempts(s *Store, ctx context.Context, p fencerow.ClaimBatchP
 	return c, nil
 }
 
-func releaseCertain(s *Store, ctx context.Context, p fencerow.ReleaseParams) ([]fencerow.Verdict, error) {
+func releaseCertain(ctx context.Context, s *Store, p fencerow.ReleaseParams) ([]fencerow.Verdict, error) {
 	if p.Validate() == nil {
 		p.Uncertain = false
 		rows := make([]fencerow.ReleaseRow, len(p.Rows))
@@ -231,7 +263,9 @@ func releaseCertain(s *Store, ctx context.Context, p fencerow.ReleaseParams) ([]
 }
 
 // afterRelease changes each row that was released.
-func afterRelease(s *Store, ctx context.Context, p fencerow.ReleaseParams, f func(*pending)) ([]fencerow.Verdict, error) {
+func afterRelease(
+	ctx context.Context, s *Store, p fencerow.ReleaseParams, f func(*pending),
+) ([]fencerow.Verdict, error) {
 	verdicts, err := s.Release(ctx, p)
 	for _, v := range verdicts {
 		if v.Applied {
@@ -241,15 +275,15 @@ func afterRelease(s *Store, ctx context.Context, p fencerow.ReleaseParams, f fun
 	return verdicts, err
 }
 
-func releaseClearing(s *Store, ctx context.Context, p fencerow.ReleaseParams) ([]fencerow.Verdict, error) {
-	return afterRelease(s, ctx, p, func(row *pending) { row.uncertain = p.Uncertain })
+func releaseClearing(ctx context.Context, s *Store, p fencerow.ReleaseParams) ([]fencerow.Verdict, error) {
+	return afterRelease(ctx, s, p, func(row *pending) { row.uncertain = p.Uncertain })
 }
 
-func releaseCharging(s *Store, ctx context.Context, p fencerow.ReleaseParams) ([]fencerow.Verdict, error) {
-	return afterRelease(s, ctx, p, func(row *pending) { row.attempts++ })
+func releaseCharging(ctx context.Context, s *Store, p fencerow.ReleaseParams) ([]fencerow.Verdict, error) {
+	return afterRelease(ctx, s, p, func(row *pending) { row.attempts++ })
 }
 
-func requeueKeepingAttempts(s *Store, ctx context.Context, p fencerow.RequeueParams) error {
+func requeueKeepingAttempts(ctx context.Context, s *Store, p fencerow.RequeueParams) error {
 	err := s.Requeue(ctx, p)
 	if err == nil {
 		s.within(p.Instance, func(in *instance, _ time.Time) {
@@ -260,7 +294,7 @@ func requeueKeepingAttempts(s *Store, ctx context.Context, p fencerow.RequeuePar
 	return err
 }
 
-func requeueFromAnyStatus(s *Store, ctx context.Context, p fencerow.RequeueParams) error {
+func requeueFromAnyStatus(ctx context.Context, s *Store, p fencerow.RequeueParams) error {
 	err := s.Requeue(ctx, p)
 	if wrong, ok := errors.AsType[*fencerow.WrongStatusError](err); ok && wrong.Status.Blocked() {
 		p.From = wrong.Status
@@ -269,7 +303,9 @@ func requeueFromAnyStatus(s *Store, ctx context.Context, p fencerow.RequeueParam
 	return err
 }
 
-func enqueueIgnoringContent(s *Store, ctx context.Context, p fencerow.EnqueueParams) ([]fencerow.Enqueued, error) {
+func enqueueIgnoringContent(
+	ctx context.Context, s *Store, p fencerow.EnqueueParams,
+) ([]fencerow.Enqueued, error) {
 	results, err := s.EnqueueMany(ctx, p)
 	for i := range results {
 		if results[i].Result == fencerow.EnqueueConflict {
@@ -279,7 +315,7 @@ func enqueueIgnoringContent(s *Store, ctx context.Context, p fencerow.EnqueuePar
 	return results, err
 }
 
-func pruneWithOpenSkips(s *Store, ctx context.Context, p fencerow.PruneParams) (fencerow.PruneResult, error) {
+func pruneWithOpenSkips(ctx context.Context, s *Store, p fencerow.PruneParams) (fencerow.PruneResult, error) {
 	s.within(p.Instance, func(in *instance, now time.Time) {
 		for _, r := range in.rows {
 			r.resolveSkip(now)
@@ -288,7 +324,7 @@ func pruneWithOpenSkips(s *Store, ctx context.Context, p fencerow.PruneParams) (
 	return s.Prune(ctx, p)
 }
 
-func pruneBlocked(s *Store, ctx context.Context, p fencerow.PruneParams) (fencerow.PruneResult, error) {
+func pruneBlocked(ctx context.Context, s *Store, p fencerow.PruneParams) (fencerow.PruneResult, error) {
 	s.within(p.Instance, func(in *instance, _ time.Time) {
 		for _, r := range in.rows {
 			if r.pending == nil {

@@ -45,7 +45,7 @@ func TestMutantsWithoutTheFenceAreRejected(t *testing.T) {
 
 // itemwise records each outcome by itself, under the token that f gives for it.
 func itemwise(
-	s *Store, ctx context.Context, p fencerow.RecordParams, token func(fencerow.Outcome) fencerow.ClaimToken,
+	ctx context.Context, s *Store, p fencerow.RecordParams, token func(fencerow.Outcome) fencerow.ClaimToken,
 ) ([]fencerow.Verdict, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -63,11 +63,15 @@ func itemwise(
 	return all, nil
 }
 
-func recordUnderAnyToken(s *Store, ctx context.Context, p fencerow.RecordParams) ([]fencerow.Verdict, error) {
-	return itemwise(s, ctx, p, func(o fencerow.Outcome) fencerow.ClaimToken { return s.holder(p.Instance, o.OutboxID, p.Token) })
+func recordUnderAnyToken(ctx context.Context, s *Store, p fencerow.RecordParams) ([]fencerow.Verdict, error) {
+	return itemwise(ctx, s, p, func(o fencerow.Outcome) fencerow.ClaimToken {
+		return s.holder(p.Instance, o.OutboxID, p.Token)
+	})
 }
 
-func releaseUnderAnyToken(s *Store, ctx context.Context, p fencerow.ReleaseParams) ([]fencerow.Verdict, error) {
+func releaseUnderAnyToken(
+	ctx context.Context, s *Store, p fencerow.ReleaseParams,
+) ([]fencerow.Verdict, error) {
 	if p.Validate() != nil || p.All {
 		return s.Release(ctx, p)
 	}
@@ -84,15 +88,15 @@ func releaseUnderAnyToken(s *Store, ctx context.Context, p fencerow.ReleaseParam
 	return all, nil
 }
 
-func recordAfterReclaim(s *Store, ctx context.Context, p fencerow.RecordParams) ([]fencerow.Verdict, error) {
-	return itemwise(s, ctx, p, func(o fencerow.Outcome) fencerow.ClaimToken {
+func recordAfterReclaim(ctx context.Context, s *Store, p fencerow.RecordParams) ([]fencerow.Verdict, error) {
+	return itemwise(ctx, s, p, func(o fencerow.Outcome) fencerow.ClaimToken {
 		s.force(p.Instance, p.Token, o.OutboxID, 1)
 		return p.Token
 	})
 }
 
-func recordOfReleasedRow(s *Store, ctx context.Context, p fencerow.RecordParams) ([]fencerow.Verdict, error) {
-	return itemwise(s, ctx, p, func(o fencerow.Outcome) fencerow.ClaimToken {
+func recordOfReleasedRow(ctx context.Context, s *Store, p fencerow.RecordParams) ([]fencerow.Verdict, error) {
+	return itemwise(ctx, s, p, func(o fencerow.Outcome) fencerow.ClaimToken {
 		stands := false
 		s.within(p.Instance, func(in *instance, _ time.Time) { stands = in.claims[p.Token] != nil })
 		if stands {
@@ -102,7 +106,9 @@ func recordOfReleasedRow(s *Store, ctx context.Context, p fencerow.RecordParams)
 	})
 }
 
-func recordWithinLeaseOnly(s *Store, ctx context.Context, p fencerow.RecordParams) ([]fencerow.Verdict, error) {
+func recordWithinLeaseOnly(
+	ctx context.Context, s *Store, p fencerow.RecordParams,
+) ([]fencerow.Verdict, error) {
 	s.within(p.Instance, func(in *instance, now time.Time) {
 		if c := in.claims[p.Token]; c != nil && !c.activeAt(now) {
 			p.Token = fencerow.NewClaimToken()
@@ -111,7 +117,7 @@ func recordWithinLeaseOnly(s *Store, ctx context.Context, p fencerow.RecordParam
 	return s.RecordOutcomes(ctx, p)
 }
 
-func recordKeepingLease(s *Store, ctx context.Context, p fencerow.RecordParams) ([]fencerow.Verdict, error) {
+func recordKeepingLease(ctx context.Context, s *Store, p fencerow.RecordParams) ([]fencerow.Verdict, error) {
 	var epoch fencerow.ClaimEpoch
 	s.within(p.Instance, func(in *instance, _ time.Time) {
 		if c := in.claims[p.Token]; c != nil {
@@ -127,7 +133,7 @@ func recordKeepingLease(s *Store, ctx context.Context, p fencerow.RecordParams) 
 	return verdicts, err
 }
 
-func recordOnFinished(s *Store, ctx context.Context, p fencerow.RecordParams) ([]fencerow.Verdict, error) {
+func recordOnFinished(ctx context.Context, s *Store, p fencerow.RecordParams) ([]fencerow.Verdict, error) {
 	verdicts, err := s.RecordOutcomes(ctx, p)
 	for i, v := range verdicts {
 		if kind := p.Outcomes[i].Kind; v.Lost == fencerow.LostFinished && kind.Terminal() {
@@ -143,7 +149,7 @@ func recordOnFinished(s *Store, ctx context.Context, p fencerow.RecordParams) ([
 
 // afterLoss runs f for each row of a success that was lost.
 func afterLoss(
-	s *Store, ctx context.Context, p fencerow.RecordParams, f func(*instance, *row, fencerow.Outcome, time.Time),
+	ctx context.Context, s *Store, p fencerow.RecordParams, f func(*instance, *row, fencerow.Outcome, time.Time),
 ) ([]fencerow.Verdict, error) {
 	verdicts, err := s.RecordOutcomes(ctx, p)
 	for i, v := range verdicts {
@@ -156,16 +162,20 @@ func afterLoss(
 	return verdicts, err
 }
 
-func recordSnapshotsOfLost(s *Store, ctx context.Context, p fencerow.RecordParams) ([]fencerow.Verdict, error) {
-	return afterLoss(s, ctx, p, func(in *instance, r *row, o fencerow.Outcome, now time.Time) {
+func recordSnapshotsOfLost(
+	ctx context.Context, s *Store, p fencerow.RecordParams,
+) ([]fencerow.Verdict, error) {
+	return afterLoss(ctx, s, p, func(in *instance, r *row, o fencerow.Outcome, now time.Time) {
 		if o.Snapshot != nil && r.entry.CheckSnapshot(o.Snapshot) {
 			in.slot(r.entry.SlotID).snapshot, in.slot(r.entry.SlotID).updatedAt = o.Snapshot, now
 		}
 	})
 }
 
-func recordSkipsOfLost(s *Store, ctx context.Context, p fencerow.RecordParams) ([]fencerow.Verdict, error) {
-	return afterLoss(s, ctx, p, func(_ *instance, r *row, _ fencerow.Outcome, now time.Time) { r.resolveSkip(now) })
+func recordSkipsOfLost(ctx context.Context, s *Store, p fencerow.RecordParams) ([]fencerow.Verdict, error) {
+	return afterLoss(ctx, s, p, func(_ *instance, r *row, _ fencerow.Outcome, now time.Time) {
+		r.resolveSkip(now)
+	})
 }
 
 func TestMutantsWithoutIsolationAreRejected(t *testing.T) {
@@ -174,17 +184,19 @@ func TestMutantsWithoutIsolationAreRejected(t *testing.T) {
 		{"InstanceIgnoredInTargetedClaim", altered{one: claimOneFromAnyone}, []string{
 			"TargetedClaimOfAForeignEntryIsRefused", "TargetedClaimIsRefusedWithItsReason",
 		}},
-		{"InstanceIgnoredInExpiry", altered{batch: claimEndingForeignClaims}, []string{"ForeignExpiredClaimIsNotEnded"}},
+		{"InstanceIgnoredInExpiry", altered{batch: claimEndingForeignClaims},
+			[]string{"ForeignExpiredClaimIsNotEnded"}},
 		{"InstanceIgnoredInOutcome", altered{record: recordForAnyone}, []string{"ForeignTokenRecordsNothing"}},
 		{"InstanceIgnoredInRelease", altered{release: releaseForAnyone}, []string{"ForeignTokenRecordsNothing"}},
 		{"InstanceIgnoredInList", altered{list: listOfEveryone}, []string{"InstanceListsItsOwnRowsOnly"}},
 		{"InstanceIgnoredInSum", altered{sum: sumOfEveryone}, []string{"InstanceSumsItsOwnRowsOnly"}},
-		{"InstanceIgnoredInRequeue", altered{requeue: requeueForAnyone}, []string{"RequeueOfAForeignEntryIsRefused"}},
+		{"InstanceIgnoredInRequeue", altered{requeue: requeueForAnyone},
+			[]string{"RequeueOfAForeignEntryIsRefused"}},
 		{"InstanceIgnoredInPrune", altered{prune: pruneForEveryone}, []string{"PruneLeavesForeignEntries"}},
 	})
 }
 
-func claimFromAnyone(s *Store, ctx context.Context, p fencerow.ClaimBatchParams) (*fencerow.Claim, error) {
+func claimFromAnyone(ctx context.Context, s *Store, p fencerow.ClaimBatchParams) (*fencerow.Claim, error) {
 	if p.Validate() != nil {
 		return s.ClaimBatch(ctx, p)
 	}
@@ -196,7 +208,7 @@ func claimFromAnyone(s *Store, ctx context.Context, p fencerow.ClaimBatchParams)
 	return &fencerow.Claim{}, nil
 }
 
-func claimOneFromAnyone(s *Store, ctx context.Context, p fencerow.ClaimOneParams) (*fencerow.Claim, error) {
+func claimOneFromAnyone(ctx context.Context, s *Store, p fencerow.ClaimOneParams) (*fencerow.Claim, error) {
 	c, err := s.ClaimOne(ctx, p)
 	if errors.Is(err, fencerow.ErrForeignInstance) {
 		for _, p.Instance = range s.keys(p.Instance)[1:] {
@@ -208,7 +220,9 @@ func claimOneFromAnyone(s *Store, ctx context.Context, p fencerow.ClaimOneParams
 	return c, err
 }
 
-func claimEndingForeignClaims(s *Store, ctx context.Context, p fencerow.ClaimBatchParams) (*fencerow.Claim, error) {
+func claimEndingForeignClaims(
+	ctx context.Context, s *Store, p fencerow.ClaimBatchParams,
+) (*fencerow.Claim, error) {
 	if p.Validate() == nil {
 		for _, key := range s.keys(p.Instance) {
 			s.within(key, func(in *instance, now time.Time) { in.endExpired(now) })
@@ -217,7 +231,7 @@ func claimEndingForeignClaims(s *Store, ctx context.Context, p fencerow.ClaimBat
 	return s.ClaimBatch(ctx, p)
 }
 
-func recordForAnyone(s *Store, ctx context.Context, p fencerow.RecordParams) ([]fencerow.Verdict, error) {
+func recordForAnyone(ctx context.Context, s *Store, p fencerow.RecordParams) ([]fencerow.Verdict, error) {
 	verdicts, err := s.RecordOutcomes(ctx, p)
 	if err == nil && verdicts[0].Lost == fencerow.LostMissing {
 		for _, p.Instance = range s.keys(p.Instance)[1:] {
@@ -229,7 +243,7 @@ func recordForAnyone(s *Store, ctx context.Context, p fencerow.RecordParams) ([]
 	return verdicts, err
 }
 
-func releaseForAnyone(s *Store, ctx context.Context, p fencerow.ReleaseParams) ([]fencerow.Verdict, error) {
+func releaseForAnyone(ctx context.Context, s *Store, p fencerow.ReleaseParams) ([]fencerow.Verdict, error) {
 	verdicts, err := s.Release(ctx, p)
 	if err == nil && len(verdicts) == 0 {
 		for _, p.Instance = range s.keys(p.Instance)[1:] {
@@ -241,7 +255,9 @@ func releaseForAnyone(s *Store, ctx context.Context, p fencerow.ReleaseParams) (
 	return verdicts, err
 }
 
-func listOfEveryone(s *Store, ctx context.Context, p fencerow.ListPendingParams) ([]fencerow.PendingEntry, error) {
+func listOfEveryone(
+	ctx context.Context, s *Store, p fencerow.ListPendingParams,
+) ([]fencerow.PendingEntry, error) {
 	if p.Validate() != nil {
 		return s.ListPending(ctx, p)
 	}
@@ -256,7 +272,7 @@ func listOfEveryone(s *Store, ctx context.Context, p fencerow.ListPendingParams)
 	return all, nil
 }
 
-func sumOfEveryone(s *Store, ctx context.Context, p fencerow.CashDeltaParams) ([]fencerow.CashDelta, error) {
+func sumOfEveryone(ctx context.Context, s *Store, p fencerow.CashDeltaParams) ([]fencerow.CashDelta, error) {
 	if p.Validate() != nil {
 		return s.PendingCashDelta(ctx, p)
 	}
@@ -271,7 +287,7 @@ func sumOfEveryone(s *Store, ctx context.Context, p fencerow.CashDeltaParams) ([
 	return all, nil
 }
 
-func requeueForAnyone(s *Store, ctx context.Context, p fencerow.RequeueParams) error {
+func requeueForAnyone(ctx context.Context, s *Store, p fencerow.RequeueParams) error {
 	err := s.Requeue(ctx, p)
 	if errors.Is(err, fencerow.ErrForeignInstance) {
 		for _, p.Instance = range s.keys(p.Instance)[1:] {
@@ -283,7 +299,7 @@ func requeueForAnyone(s *Store, ctx context.Context, p fencerow.RequeueParams) e
 	return err
 }
 
-func pruneForEveryone(s *Store, ctx context.Context, p fencerow.PruneParams) (fencerow.PruneResult, error) {
+func pruneForEveryone(ctx context.Context, s *Store, p fencerow.PruneParams) (fencerow.PruneResult, error) {
 	result, err := s.Prune(ctx, p)
 	if err == nil {
 		for _, p.Instance = range s.keys(p.Instance)[1:] {

@@ -18,55 +18,74 @@ func TestMutantsThatWriteTooMuchAreRejected(t *testing.T) {
 		{"RefusedSnapshotWritten", altered{record: recordAnySnapshot(false)}, []string{
 			"RefusedSnapshotIsDroppedAndTheOutcomeStands",
 		}},
-		{"SkipResolvedByAFailure", altered{record: recordResolving(func(o fencerow.Outcome, _ bool) bool { return !o.Kind.Success() })},
+		{"SkipResolvedByAFailure", altered{record: recordResolving(byFailure)},
 			[]string{"OnlySuccessResolvesASkip"}},
-		{"SkipResolvedInSpiteOfARefusedSnapshot", altered{record: recordResolving(func(_ fencerow.Outcome, refused bool) bool {
-			return refused
-		})}, []string{"RefusedSnapshotIsDroppedAndTheOutcomeStands", "AcceptedSnapshotResolvesTheSlotsFinishedSkips"}},
-		{"SkipsOfAllInstancesResolved", altered{record: recordResolvingEverywhere}, []string{"SlotsOfTwoInstancesAreTwoSlots"}},
-		{"ExpiryCountKeptByOutcome", altered{record: recordKeepingSuspicion}, []string{"OutcomeResetsTheExpiryCount"}},
+		{"SkipResolvedInSpiteOfARefusedSnapshot", altered{record: recordResolving(inSpiteOfRefusal)}, []string{
+			"RefusedSnapshotIsDroppedAndTheOutcomeStands", "AcceptedSnapshotResolvesTheSlotsFinishedSkips",
+		}},
+		{"SkipsOfAllInstancesResolved", altered{record: recordResolvingEverywhere},
+			[]string{"SlotsOfTwoInstancesAreTwoSlots"}},
+		{"ExpiryCountKeptByOutcome", altered{record: recordKeepingSuspicion},
+			[]string{"OutcomeResetsTheExpiryCount"}},
 		{"UncertainClearedByOutcome", altered{record: recordClearing}, []string{"UncertaintyIsOnlyAdded"}},
-		{"LedgerTextStored", altered{record: recordAnyReference}, []string{"LedgerReferenceIsKeptOnlyIfWellFormed"}},
+		{"LedgerTextStored", altered{record: recordAnyReference},
+			[]string{"LedgerReferenceIsKeptOnlyIfWellFormed"}},
 	})
+}
+
+// appliedItem is an item of a record that took effect.
+type appliedItem struct {
+	row     *row
+	outcome *fencerow.Outcome
+	refused bool // its snapshot was
+	now     time.Time
 }
 
 // afterRecord runs f for each item that was applied.
 func afterRecord(
-	s *Store, ctx context.Context, p fencerow.RecordParams, f func(*instance, *row, fencerow.Outcome, fencerow.Verdict, time.Time),
+	ctx context.Context, s *Store, p fencerow.RecordParams, f func(*instance, appliedItem),
 ) ([]fencerow.Verdict, error) {
 	verdicts, err := s.RecordOutcomes(ctx, p)
 	for i, v := range verdicts {
 		if v.Applied {
-			s.within(p.Instance, func(in *instance, now time.Time) { f(in, in.rows[v.OutboxID], p.Outcomes[i], v, now) })
+			s.within(p.Instance, func(in *instance, now time.Time) {
+				f(in, appliedItem{in.rows[v.OutboxID], &p.Outcomes[i], v.SnapshotRejected, now})
+			})
 		}
 	}
 	return verdicts, err
 }
 
-type recordFunc = func(*Store, context.Context, fencerow.RecordParams) ([]fencerow.Verdict, error)
+type recordFunc = func(context.Context, *Store, fencerow.RecordParams) ([]fencerow.Verdict, error)
 
 // recordAnySnapshot writes every snapshot of the entry's own slot, or every refused one too.
 func recordAnySnapshot(onlyAccepted bool) recordFunc {
-	return func(s *Store, ctx context.Context, p fencerow.RecordParams) ([]fencerow.Verdict, error) {
-		return afterRecord(s, ctx, p, func(in *instance, r *row, o fencerow.Outcome, v fencerow.Verdict, now time.Time) {
-			if o.Snapshot != nil && !(onlyAccepted && v.SnapshotRejected) {
-				in.slot(r.entry.SlotID).snapshot, in.slot(r.entry.SlotID).updatedAt = o.Snapshot, now
+	return func(ctx context.Context, s *Store, p fencerow.RecordParams) ([]fencerow.Verdict, error) {
+		return afterRecord(ctx, s, p, func(in *instance, a appliedItem) {
+			if a.outcome.Snapshot != nil && (!onlyAccepted || !a.refused) {
+				slot := in.slot(a.row.entry.SlotID)
+				slot.snapshot, slot.updatedAt = a.outcome.Snapshot, a.now
 			}
 		})
 	}
 }
 
-func recordResolving(when func(o fencerow.Outcome, refused bool) bool) recordFunc {
-	return func(s *Store, ctx context.Context, p fencerow.RecordParams) ([]fencerow.Verdict, error) {
-		return afterRecord(s, ctx, p, func(_ *instance, r *row, o fencerow.Outcome, v fencerow.Verdict, now time.Time) {
-			if when(o, v.SnapshotRejected) {
-				r.resolveSkip(now)
+func byFailure(a appliedItem) bool        { return !a.outcome.Kind.Success() }
+func inSpiteOfRefusal(a appliedItem) bool { return a.refused }
+
+func recordResolving(when func(appliedItem) bool) recordFunc {
+	return func(ctx context.Context, s *Store, p fencerow.RecordParams) ([]fencerow.Verdict, error) {
+		return afterRecord(ctx, s, p, func(_ *instance, a appliedItem) {
+			if when(a) {
+				a.row.resolveSkip(a.now)
 			}
 		})
 	}
 }
 
-func recordResolvingEverywhere(s *Store, ctx context.Context, p fencerow.RecordParams) ([]fencerow.Verdict, error) {
+func recordResolvingEverywhere(
+	ctx context.Context, s *Store, p fencerow.RecordParams,
+) ([]fencerow.Verdict, error) {
 	verdicts, err := s.RecordOutcomes(ctx, p)
 	if err != nil {
 		return nil, err
@@ -81,32 +100,34 @@ func recordResolvingEverywhere(s *Store, ctx context.Context, p fencerow.RecordP
 	return verdicts, nil
 }
 
-func recordKeepingSuspicion(s *Store, ctx context.Context, p fencerow.RecordParams) ([]fencerow.Verdict, error) {
+func recordKeepingSuspicion(
+	ctx context.Context, s *Store, p fencerow.RecordParams,
+) ([]fencerow.Verdict, error) {
 	before := make(map[fencerow.OutboxID]int)
 	s.within(p.Instance, func(in *instance, _ time.Time) {
 		for id, r := range in.pending {
 			before[id] = r.pending.expiryCount
 		}
 	})
-	return afterRecord(s, ctx, p, func(_ *instance, r *row, o fencerow.Outcome, _ fencerow.Verdict, _ time.Time) {
-		if r.pending != nil {
-			r.pending.expiryCount = before[o.OutboxID]
+	return afterRecord(ctx, s, p, func(_ *instance, a appliedItem) {
+		if a.row.pending != nil {
+			a.row.pending.expiryCount = before[a.outcome.OutboxID]
 		}
 	})
 }
 
-func recordClearing(s *Store, ctx context.Context, p fencerow.RecordParams) ([]fencerow.Verdict, error) {
-	return afterRecord(s, ctx, p, func(_ *instance, r *row, o fencerow.Outcome, _ fencerow.Verdict, _ time.Time) {
-		if r.pending != nil {
-			r.pending.uncertain = o.Uncertain
+func recordClearing(ctx context.Context, s *Store, p fencerow.RecordParams) ([]fencerow.Verdict, error) {
+	return afterRecord(ctx, s, p, func(_ *instance, a appliedItem) {
+		if a.row.pending != nil {
+			a.row.pending.uncertain = a.outcome.Uncertain
 		}
 	})
 }
 
-func recordAnyReference(s *Store, ctx context.Context, p fencerow.RecordParams) ([]fencerow.Verdict, error) {
-	return afterRecord(s, ctx, p, func(_ *instance, r *row, o fencerow.Outcome, _ fencerow.Verdict, _ time.Time) {
-		if r.pending == nil {
-			r.lives[len(r.lives)-1].LedgerRef = o.LedgerRef
+func recordAnyReference(ctx context.Context, s *Store, p fencerow.RecordParams) ([]fencerow.Verdict, error) {
+	return afterRecord(ctx, s, p, func(_ *instance, a appliedItem) {
+		if r := a.row; r.pending == nil {
+			r.lives[len(r.lives)-1].LedgerRef = a.outcome.LedgerRef
 		}
 	})
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/fourblocks2020/fencerow"
 )
 
-// pruneLooks is how many finished lives Prune examines for each row that it may delete, so that one call stays short wherever it begins.
+// pruneLooks is how many finished lives Prune examines for each row that it may delete, so that one call
+// stays short wherever it begins.
 const pruneLooks = 10
 
 // Requeue implements [fencerow.Operator].

@@ -129,7 +129,8 @@ func (in *instance) writeBack(recorded []success, now time.Time) {
 
 // newestFirst orders by version of the snapshots; of equal versions that of the higher outbox id counts.
 func newestFirst(a, b success) int {
-	return cmp.Or(cmp.Compare(b.snapshot.Version, a.snapshot.Version), cmp.Compare(b.row.entry.OutboxID, a.row.entry.OutboxID))
+	return cmp.Or(cmp.Compare(b.snapshot.Version, a.snapshot.Version),
+		cmp.Compare(b.row.entry.OutboxID, a.row.entry.OutboxID))
 }
 
 // resolveSlot resolves the open skips of the slot's entries that are in the ledger.

@@ -1,5 +1,6 @@
-// Package memstore is a [fencerow.Store] in memory: one mutex, an injected clock, and the meaning of the PostgreSQL store to the letter,
-// since both pass internal/storetest. It serves `fencerow dev` and tests; nothing survives the process.
+// Package memstore is a [fencerow.Store] in memory: one mutex, an injected clock, and the meaning of the
+// PostgreSQL store to the letter, since both pass internal/storetest. It serves `fencerow dev` and tests;
+// nothing survives the process.
 package memstore
 
 import (
@@ -16,8 +17,9 @@ const schemaVersion fencerow.SchemaVersion = 0
 
 // Options configure a store. The zero value is ready to use.
 type Options struct {
-	// Now is the store's clock, [time.Now] if nil. It decides what is due and what has expired, as the database's clock does, and is
-	// cut to microseconds, as the database's is. It is called under the store's mutex.
+	// Now is the store's clock, [time.Now] if nil. It decides what is due and what has expired, as the
+	// database's clock does, and is cut to microseconds, as the database's is. It is called under the store's
+	// mutex.
 	Now func() time.Time
 }
 
@@ -38,17 +40,20 @@ func New(o Options) *Store {
 	return &Store{data: &data{clock: o.Now, instances: make(map[fencerow.InstanceKey]*instance)}}
 }
 
-// Reopen returns another store on the same data, as another process would open it: what this process remembers of epochs is not shared.
+// Reopen returns another store on the same data, as another process would open it: what this process
+// remembers of epochs is not shared.
 func (s *Store) Reopen() *Store { return &Store{data: s.data} }
 
-// Close makes every later call on the data, through any handle, fail with [fencerow.ErrStoreUnavailable]. It can be called repeatedly.
+// Close makes every later call on the data, through any handle, fail with [fencerow.ErrStoreUnavailable]. It
+// can be called repeatedly.
 func (s *Store) Close() {
 	s.data.mu.Lock()
 	defer s.data.mu.Unlock()
 	s.data.closed = true
 }
 
-// begin locks the data for op and reads the clock once: one call has one now. The caller unlocks unless it gets an error.
+// begin locks the data for op and reads the clock once: one call has one now. The caller unlocks unless it
+// gets an error.
 func (s *Store) begin(ctx context.Context, op string) (time.Time, error) {
 	if err := ctx.Err(); err != nil {
 		code := fencerow.ErrStoreUnavailable

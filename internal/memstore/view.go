@@ -11,7 +11,9 @@ import (
 )
 
 // ListPending implements [fencerow.Viewer].
-func (s *Store) ListPending(ctx context.Context, p fencerow.ListPendingParams) ([]fencerow.PendingEntry, error) {
+func (s *Store) ListPending(
+	ctx context.Context, p fencerow.ListPendingParams,
+) ([]fencerow.PendingEntry, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
@@ -44,7 +46,9 @@ func (r *row) pendingEntry(now time.Time, withPayload bool) fencerow.PendingEntr
 }
 
 // PendingCashDelta implements [fencerow.Viewer].
-func (s *Store) PendingCashDelta(ctx context.Context, p fencerow.CashDeltaParams) ([]fencerow.CashDelta, error) {
+func (s *Store) PendingCashDelta(
+	ctx context.Context, p fencerow.CashDeltaParams,
+) ([]fencerow.CashDelta, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
@@ -111,7 +115,8 @@ func (s *Store) Show(ctx context.Context, p fencerow.EntryParams) (*fencerow.Ent
 	return state, nil
 }
 
-// find returns the instance's own entry, ErrForeignInstance if only others have one of this correlation id, or ErrNotFound.
+// find returns the instance's own entry, ErrForeignInstance if only others have one of this correlation id,
+// or ErrNotFound.
 func (d *data) find(key fencerow.InstanceKey, id fencerow.CorrelationID) (*row, error) {
 	in := d.instance(key)
 	switch r := in.byKey[id]; {

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shopspring/decimal"
-
 	"github.com/fourblocks2020/fencerow"
 )
 
@@ -38,6 +36,12 @@ func (a *actor) badInput(what string, got any, err error) {
 // sentinel is in every bad value here, and must be in no error.
 const sentinel = "s3ntinel"
 
+// tooLong is longer than any name may be.
+const (
+	fifty   = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+	tooLong = fifty + fifty + fifty + fifty + "x"
+)
+
 // everyCall returns a valid call of every method that takes an instance, on a row that the claim holds.
 func everyCall(
 	store fencerow.Store, key fencerow.InstanceKey, c *fencerow.Claim, r ref,
@@ -45,7 +49,9 @@ func everyCall(
 	token := fencerow.NewClaimToken
 	return map[string]func(context.Context) error{
 		"EnqueueMany": func(ctx context.Context) error {
-			_, err := store.EnqueueMany(ctx, fencerow.EnqueueParams{Instance: key, Entries: []fencerow.NewEntry{plain("fresh")}})
+			_, err := store.EnqueueMany(ctx, fencerow.EnqueueParams{
+				Instance: key, Entries: []fencerow.NewEntry{plain("fresh")},
+			})
 			return err
 		},
 		"Register": func(ctx context.Context) error { return store.Register(ctx, key) },
@@ -123,7 +129,8 @@ func malformedInstanceKey(s *scene) {
 	c := s.one(r)
 	before := s.picture(r)
 	for _, key := range []fencerow.InstanceKey{
-		"", " ", "a b" + sentinel, "tab\t" + sentinel, "nul\x00" + sentinel, "ü" + sentinel, "\xff" + sentinel, "del\x7f" + sentinel,
+		"", " ", "a b" + sentinel, "tab\t" + sentinel, "nul\x00" + sentinel, "ü" + sentinel, "\xff" + sentinel,
+		"del\x7f" + sentinel,
 		sentinel + "\n", fencerow.InstanceKey(strings.Repeat("k", fencerow.MaxInstanceKey+1)),
 	} {
 		for name, call := range everyCall(s.store, key, c, r) {
@@ -139,14 +146,17 @@ func malformedParameter(s *scene) {
 	before := s.picture(r)
 	ctx := s.Context()
 	batch := func(change func(*fencerow.ClaimBatchParams)) error {
-		p := fencerow.ClaimBatchParams{Instance: s.key, Worker: "w", Token: fencerow.NewClaimToken(), Limit: 1, Lease: lease}
+		p := fencerow.ClaimBatchParams{
+			Instance: s.key, Worker: "w", Token: fencerow.NewClaimToken(), Limit: 1, Lease: lease,
+		}
 		change(&p)
 		_, err := s.store.ClaimBatch(ctx, p)
 		return err
 	}
 	one := func(change func(*fencerow.ClaimOneParams)) error {
 		p := fencerow.ClaimOneParams{
-			Instance: s.key, Worker: "w", Token: fencerow.NewClaimToken(), CorrelationID: r.corr, Lease: lease, ForceDue: true,
+			Instance: s.key, Worker: "w", Token: fencerow.NewClaimToken(), CorrelationID: r.corr, Lease: lease,
+			ForceDue: true,
 		}
 		change(&p)
 		_, err := s.store.ClaimOne(ctx, p)
@@ -202,43 +212,46 @@ func malformedParameter(s *scene) {
 		tooMany[i].OutboxID = fencerow.OutboxID(i + 1)
 		outcomes[i] = outcome(ref{id: fencerow.OutboxID(i + 1)}, fencerow.OutcomeCompleted)
 	}
-	const long = fencerow.MaxCorrelationID + 1
 	for what, err := range map[string]error{
-		"claim of 0":               batch(func(p *fencerow.ClaimBatchParams) { p.Limit = 0 }),
-		"claim of -1":              batch(func(p *fencerow.ClaimBatchParams) { p.Limit = -1 }),
-		"claim of too many":        batch(func(p *fencerow.ClaimBatchParams) { p.Limit = fencerow.MaxBatch + 1 }),
-		"lease too short":          batch(func(p *fencerow.ClaimBatchParams) { p.Lease = fencerow.MinLease - 1 }),
-		"lease too long":           batch(func(p *fencerow.ClaimBatchParams) { p.Lease = fencerow.MaxLease + 1 }),
-		"lease below zero":         batch(func(p *fencerow.ClaimBatchParams) { p.Lease = -lease }),
-		"no token":                 batch(func(p *fencerow.ClaimBatchParams) { p.Token = fencerow.ClaimToken{} }),
-		"no worker":                batch(func(p *fencerow.ClaimBatchParams) { p.Worker = "" }),
-		"worker with a space":      batch(func(p *fencerow.ClaimBatchParams) { p.Worker = sentinel + " x" }),
-		"worker too long":          batch(func(p *fencerow.ClaimBatchParams) { p.Worker = fencerow.WorkerID(strings.Repeat("w", 129)) }),
-		"targeted, no token":       one(func(p *fencerow.ClaimOneParams) { p.Token = fencerow.ClaimToken{} }),
-		"targeted, no worker":      one(func(p *fencerow.ClaimOneParams) { p.Worker = "" }),
-		"targeted, lease":          one(func(p *fencerow.ClaimOneParams) { p.Lease = 0 }),
-		"targeted, no id":          one(func(p *fencerow.ClaimOneParams) { p.CorrelationID = "" }),
-		"targeted, id":             one(func(p *fencerow.ClaimOneParams) { p.CorrelationID = sentinel + "\x00" }),
-		"release, no token":        release(func(p *fencerow.ReleaseParams) { p.Token = fencerow.ClaimToken{} }),
-		"release of nothing":       release(func(p *fencerow.ReleaseParams) { p.Rows = nil }),
-		"release of too many":      release(func(p *fencerow.ReleaseParams) { p.Rows = tooMany }),
-		"release of all and some":  release(func(p *fencerow.ReleaseParams) { p.All = true }),
-		"uncertain of some":        release(func(p *fencerow.ReleaseParams) { p.Uncertain = true }),
-		"release of row 0":         release(func(p *fencerow.ReleaseParams) { p.Rows[0].OutboxID = 0 }),
-		"record, no token":         record(func(p *fencerow.RecordParams) { p.Token = fencerow.ClaimToken{} }),
-		"record of nothing":        record(func(p *fencerow.RecordParams) { p.Outcomes = nil }),
-		"record of too many":       record(func(p *fencerow.RecordParams) { p.Outcomes = outcomes }),
-		"list of 0":                list(func(p *fencerow.ListPendingParams) { p.Limit = 0 }),
-		"list of too many":         list(func(p *fencerow.ListPendingParams) { p.Limit = fencerow.MaxPage + 1 }),
-		"list after row -1":        list(func(p *fencerow.ListPendingParams) { p.After.OutboxID = -1 }),
-		"list after all time":      list(func(p *fencerow.ListPendingParams) { p.After.DueAt = time.Unix(1<<55, 0) }),
-		"list before all time":     list(func(p *fencerow.ListPendingParams) { p.After.DueAt = time.Unix(-1<<55, 0) }),
+		"claim of 0":              batch(func(p *fencerow.ClaimBatchParams) { p.Limit = 0 }),
+		"claim of -1":             batch(func(p *fencerow.ClaimBatchParams) { p.Limit = -1 }),
+		"claim of too many":       batch(func(p *fencerow.ClaimBatchParams) { p.Limit = fencerow.MaxBatch + 1 }),
+		"lease too short":         batch(func(p *fencerow.ClaimBatchParams) { p.Lease = fencerow.MinLease - 1 }),
+		"lease too long":          batch(func(p *fencerow.ClaimBatchParams) { p.Lease = fencerow.MaxLease + 1 }),
+		"lease below zero":        batch(func(p *fencerow.ClaimBatchParams) { p.Lease = -lease }),
+		"no token":                batch(func(p *fencerow.ClaimBatchParams) { p.Token = fencerow.ClaimToken{} }),
+		"no worker":               batch(func(p *fencerow.ClaimBatchParams) { p.Worker = "" }),
+		"worker with a space":     batch(func(p *fencerow.ClaimBatchParams) { p.Worker = sentinel + " x" }),
+		"worker too long":         batch(func(p *fencerow.ClaimBatchParams) { p.Worker = tooLong }),
+		"targeted, no token":      one(func(p *fencerow.ClaimOneParams) { p.Token = fencerow.ClaimToken{} }),
+		"targeted, no worker":     one(func(p *fencerow.ClaimOneParams) { p.Worker = "" }),
+		"targeted, lease":         one(func(p *fencerow.ClaimOneParams) { p.Lease = 0 }),
+		"targeted, no id":         one(func(p *fencerow.ClaimOneParams) { p.CorrelationID = "" }),
+		"targeted, id":            one(func(p *fencerow.ClaimOneParams) { p.CorrelationID = sentinel + "\x00" }),
+		"release, no token":       release(func(p *fencerow.ReleaseParams) { p.Token = fencerow.ClaimToken{} }),
+		"release of nothing":      release(func(p *fencerow.ReleaseParams) { p.Rows = nil }),
+		"release of too many":     release(func(p *fencerow.ReleaseParams) { p.Rows = tooMany }),
+		"release of all and some": release(func(p *fencerow.ReleaseParams) { p.All = true }),
+		"uncertain of some":       release(func(p *fencerow.ReleaseParams) { p.Uncertain = true }),
+		"release of row 0":        release(func(p *fencerow.ReleaseParams) { p.Rows[0].OutboxID = 0 }),
+		"record, no token":        record(func(p *fencerow.RecordParams) { p.Token = fencerow.ClaimToken{} }),
+		"record of nothing":       record(func(p *fencerow.RecordParams) { p.Outcomes = nil }),
+		"record of too many":      record(func(p *fencerow.RecordParams) { p.Outcomes = outcomes }),
+		"list of 0":               list(func(p *fencerow.ListPendingParams) { p.Limit = 0 }),
+		"list of too many":        list(func(p *fencerow.ListPendingParams) { p.Limit = fencerow.MaxPage + 1 }),
+		"list after row -1":       list(func(p *fencerow.ListPendingParams) { p.After.OutboxID = -1 }),
+		"list after all time": list(func(p *fencerow.ListPendingParams) {
+			p.After.DueAt = time.Unix(1<<55, 0)
+		}),
+		"list before all time": list(func(p *fencerow.ListPendingParams) {
+			p.After.DueAt = time.Unix(-1<<55, 0)
+		}),
 		"prune of 0":               prune(func(p *fencerow.PruneParams) { p.Limit = 0 }),
 		"prune of too many":        prune(func(p *fencerow.PruneParams) { p.Limit = fencerow.MaxBatch + 1 }),
 		"prune of the future":      prune(func(p *fencerow.PruneParams) { p.OlderThan = -1 }),
 		"prune after row -1":       prune(func(p *fencerow.PruneParams) { p.After = -1 }),
 		"show of no id":            show(""),
-		"show of a long id":        show(fencerow.CorrelationID(strings.Repeat("c", long))),
+		"show of a long id":        show(tooLong),
 		"requeue of no id":         requeue("", fencerow.StatusDeadLettered),
 		"requeue from pending":     requeue(r.corr, fencerow.StatusPending),
 		"requeue from completed":   requeue(r.corr, fencerow.StatusCompleted),
@@ -262,80 +275,6 @@ func malformedParameter(s *scene) {
 	s.unchanged(before, s.picture(r))
 }
 
-func malformedEntry(s *scene) {
-	for what, change := range map[string]func(*fencerow.NewEntry){
-		"no correlation id":      func(n *fencerow.NewEntry) { n.CorrelationID = "" },
-		"correlation id":         func(n *fencerow.NewEntry) { n.CorrelationID = sentinel + " " },
-		"long correlation id":    func(n *fencerow.NewEntry) { n.CorrelationID += fencerow.CorrelationID(strings.Repeat("c", 200)) },
-		"no kind":                func(n *fencerow.NewEntry) { n.EntryKind = "" },
-		"kind":                   func(n *fencerow.NewEntry) { n.EntryKind = "Fill" + sentinel },
-		"long kind":              func(n *fencerow.NewEntry) { n.EntryKind = strings.Repeat("k", fencerow.MaxEntryKind+1) },
-		"slot":                   func(n *fencerow.NewEntry) { n.SlotID = sentinel + "\x00" },
-		"long slot":              func(n *fencerow.NewEntry) { n.SlotID = fencerow.SlotID(strings.Repeat("s", fencerow.MaxSlotID+1)) },
-		"delta without currency": func(n *fencerow.NewEntry) { n.CashDelta = decimal.New(1, 0) },
-		"long delta":             func(n *fencerow.NewEntry) { n.CashDelta, n.Currency = decimal.New(1, 38), "USD" },
-		"deep delta":             func(n *fencerow.NewEntry) { n.CashDelta, n.Currency = decimal.New(1, -19), "USD" },
-		"endless delta":          func(n *fencerow.NewEntry) { n.CashDelta, n.Currency = decimal.New(1, 1<<30), "USD" },
-		"currency":               func(n *fencerow.NewEntry) { n.Currency = "usd" },
-		"short currency":         func(n *fencerow.NewEntry) { n.Currency = "US" },
-		"long currency":          func(n *fencerow.NewEntry) { n.Currency = "ABCDEFGHIJKLM" },
-		"traceparent":            func(n *fencerow.NewEntry) { n.TraceParent = sentinel },
-		"no payload":             func(n *fencerow.NewEntry) { n.Payload = nil },
-		"array":                  func(n *fencerow.NewEntry) { n.Payload = []byte(`["` + sentinel + `"]`) },
-		"not JSON":               func(n *fencerow.NewEntry) { n.Payload = []byte(`{"` + sentinel) },
-		"NUL":                    func(n *fencerow.NewEntry) { n.Payload = []byte("{\"a\":\"\x00" + sentinel + "\"}") },
-		"invalid UTF-8":          func(n *fencerow.NewEntry) { n.Payload = []byte("{\"a\":\"\xff" + sentinel + "\"}") },
-		"byte order mark":        func(n *fencerow.NewEntry) { n.Payload = []byte("\ufeff{}") },
-		"space alone":            func(n *fencerow.NewEntry) { n.Payload = []byte("   ") },
-		"payload too large": func(n *fencerow.NewEntry) {
-			n.Payload = []byte(`{"s":"` + strings.Repeat("x", fencerow.MaxPayload-7) + `"}`)
-		},
-		"payload too deep": func(n *fencerow.NewEntry) {
-			n.Payload = []byte(`{"a":` + strings.Repeat("[", fencerow.MaxPayloadDepth) +
-				strings.Repeat("]", fencerow.MaxPayloadDepth) + `}`)
-		},
-	} {
-		n := plain("x")
-		change(&n)
-		got, err := s.enqueue(n)
-		s.badInput(what, got, err)
-	}
-	if c := s.claim(1); len(c.Entries) != 0 {
-		s.Errorf("a malformed entry was written: %+v", c.Entries[0].Entry)
-	}
-}
-
-func malformedOutcome(s *scene) {
-	r := s.fill(1)[0]
-	c := s.one(r)
-	before := s.picture(r)
-	success, failure := outcome(r, fencerow.OutcomeCompleted), retry(r, 0)
-	for what, o := range map[string]fencerow.Outcome{
-		"no row":                  with(success, func(o *fencerow.Outcome) { o.OutboxID = 0 }),
-		"row below zero":          with(success, func(o *fencerow.Outcome) { o.OutboxID = -r.id }),
-		"no outcome":              with(success, func(o *fencerow.Outcome) { o.Kind = "" }),
-		"unknown outcome":         with(success, func(o *fencerow.Outcome) { o.Kind = sentinel }),
-		"no reason":               with(failure, func(o *fencerow.Outcome) { o.Reason = "" }),
-		"text for a reason":       with(failure, func(o *fencerow.Outcome) { o.Reason = "it broke: " + sentinel }),
-		"reason too long":         with(failure, func(o *fencerow.Outcome) { o.Reason = fencerow.ReasonCode(strings.Repeat("r", 65)) }),
-		"text for the success":    with(success, func(o *fencerow.Outcome) { o.Reason = "It worked " + sentinel }),
-		"delay below zero":        with(failure, func(o *fencerow.Outcome) { o.Delay = -1 }),
-		"delay too long":          with(failure, func(o *fencerow.Outcome) { o.Delay = fencerow.MaxDelay + 1 }),
-		"delay of a success":      with(success, func(o *fencerow.Outcome) { o.Delay = 1 }),
-		"charge of 2":             with(failure, func(o *fencerow.Outcome) { o.Charge = 2 }),
-		"charge of -2":            with(failure, func(o *fencerow.Outcome) { o.Charge = -2 }),
-		"snapshot of a failure":   with(failure, func(o *fencerow.Outcome) { o.Snapshot = &fencerow.Snapshot{} }),
-		"dead letter, no reason":  with(outcome(r, fencerow.OutcomeDeadLettered), func(o *fencerow.Outcome) { o.Reason = "" }),
-		"reason of capitals only": with(failure, func(o *fencerow.Outcome) { o.Reason = "LEDGER" }),
-	} {
-		verdicts, err := s.store.RecordOutcomes(s.Context(), fencerow.RecordParams{
-			Instance: s.key, Token: c.Token, Outcomes: []fencerow.Outcome{o},
-		})
-		s.badInput(what, verdicts, err)
-	}
-	s.unchanged(before, s.picture(r))
-}
-
 // with returns the outcome, changed.
 func with(o fencerow.Outcome, change func(*fencerow.Outcome)) fencerow.Outcome {
 	change(&o)
@@ -351,7 +290,8 @@ func rowNamedTwice(s *scene) {
 		Instance: s.key, Token: c.Token, Outcomes: []fencerow.Outcome{done, again, retry(refs[0], 0)},
 	})
 	s.badInput("a record that names a row twice", verdicts, err)
-	verdicts, err = s.tryRelease(c, fencerow.ReleaseRow{OutboxID: refs[0].id}, fencerow.ReleaseRow{OutboxID: refs[0].id})
+	verdicts, err = s.tryRelease(c, fencerow.ReleaseRow{OutboxID: refs[0].id},
+		fencerow.ReleaseRow{OutboxID: refs[0].id})
 	s.badInput("a release that names a row twice", verdicts, err)
 	s.unchanged(before, s.picture(refs...))
 }
@@ -361,10 +301,14 @@ func parametersAtTheirBounds(s *scene) {
 	ctx := s.Context()
 	for _, p := range []fencerow.ClaimBatchParams{
 		{Limit: 1, Lease: fencerow.MaxLease, Worker: "w"},
-		{Limit: fencerow.MaxBatch, Lease: fencerow.MinLease, Worker: fencerow.WorkerID(strings.Repeat("~", fencerow.MaxWorkerID))},
+		{
+			Limit: fencerow.MaxBatch, Lease: fencerow.MinLease,
+			Worker: fencerow.WorkerID(strings.Repeat("~", fencerow.MaxWorkerID)),
+		},
 	} {
 		p.Instance, p.Token = s.key, fencerow.NewClaimToken()
-		if c := must(s.store.ClaimBatch(ctx, p))(s); len(c.Entries) != 1 || c.LeaseExpiresAt.Sub(c.ClaimedAt) != p.Lease {
+		if c := must(s.store.ClaimBatch(ctx, p))(s); len(c.Entries) != 1 ||
+			c.LeaseExpiresAt.Sub(c.ClaimedAt) != p.Lease {
 			s.Errorf("claimed %d rows with lease %v", len(c.Entries), p.Lease)
 		}
 	}
@@ -379,11 +323,14 @@ func parametersAtTheirBounds(s *scene) {
 	s.world.Advance(fencerow.MaxDelay)
 	s.one(r)
 	must(s.store.ListPending(ctx, fencerow.ListPendingParams{Instance: s.key, Limit: 1}))(s)
-	must(s.store.Prune(ctx, fencerow.PruneParams{Instance: s.key, Limit: fencerow.MaxBatch, OlderThan: 1<<63 - 1}))(s)
+	must(s.store.Prune(ctx, fencerow.PruneParams{
+		Instance: s.key, Limit: fencerow.MaxBatch, OlderThan: 1<<63 - 1,
+	}))(s)
 	noError(s, s.store.NameSlot(ctx, fencerow.NameSlotParams{
 		Instance: s.key, Slot: "s", Strategy: "a " + strings.Repeat("~", fencerow.MaxStrategy-2),
 	}))
-	longest := s.worker(fencerow.InstanceKey(string(s.key) + strings.Repeat("k", fencerow.MaxInstanceKey-len(s.key))))
+	rest := strings.Repeat("k", fencerow.MaxInstanceKey-len(s.key))
+	longest := s.worker(s.key + fencerow.InstanceKey(rest))
 	longest.fill(1)
 	if len(longest.claim(1).Entries) != 1 {
 		s.Errorf("an instance of the longest key cannot claim")

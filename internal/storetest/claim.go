@@ -44,11 +44,13 @@ func claimNamesWhatItHolds(s *scene) {
 	if e.Attempt != 1 || e.Life != 1 || e.Uncertain || e.ExpiryCount != 0 || e.Reclaimed || e.LastReason != "" {
 		s.Errorf("claimed %+v is not a first attempt", e)
 	}
-	if !e.DueAt.Equal(dueAt) || e.Instance != s.key || e.CorrelationID != "a" || e.SlotID != "slot-1" || e.Currency != "EUR" {
+	if !e.DueAt.Equal(dueAt) || e.Instance != s.key || e.CorrelationID != "a" || e.SlotID != "slot-1" ||
+		e.Currency != "EUR" {
 		s.Errorf("claimed %+v is not the entry", e)
 	}
 	state := s.show(r)
-	if l := state.Lease; l == nil || l.Worker != s.name || l.Epoch != c.Epoch || l.Rows != 1 || !l.ClaimedAt.Equal(c.ClaimedAt) {
+	if l := state.Lease; l == nil || l.Worker != s.name || l.Epoch != c.Epoch || l.Rows != 1 ||
+		!l.ClaimedAt.Equal(c.ClaimedAt) {
 		s.Errorf("lease %+v is not the claim's", l)
 	}
 	// A claim writes nothing to the row: it counts when its outcome is recorded.
@@ -60,8 +62,8 @@ func claimNamesWhatItHolds(s *scene) {
 func claimTakesDueRowsInOrder(s *scene) {
 	refs := s.fill(6)
 	c := s.claimAll(refs...)
-	for i, minutes := range []time.Duration{50, 10, 30, 10, 40, 20} {
-		s.apply(c, retry(refs[i], minutes*time.Minute))
+	for i, minutes := range []int{50, 10, 30, 10, 40, 20} {
+		s.apply(c, retry(refs[i], time.Duration(minutes)*time.Minute))
 	}
 	s.world.Advance(45 * time.Minute)
 	var got []fencerow.OutboxID
@@ -166,7 +168,8 @@ func rowWaitsForItsDelay(s *scene) {
 	s.claimAll()
 	s.refused(r.corr, false, fencerow.RefusedNotDue)
 	s.world.Advance(tolerance)
-	if e := s.claimAll(r).Entries[0]; e.Attempt != 2 || e.LastReason != fencerow.ReasonLedgerError || e.Reclaimed {
+	if e := s.claimAll(r).Entries[0]; e.Attempt != 2 || e.LastReason != fencerow.ReasonLedgerError ||
+		e.Reclaimed {
 		s.Errorf("claimed %+v, want a second attempt", e)
 	}
 }
@@ -240,7 +243,8 @@ func attemptsStopAtTheLargestNumber(s *scene) {
 		s.Errorf("a terminal outcome made it attempt %d", got)
 	}
 	s.world.Advance(lease + tolerance)
-	if e := s.claimed(s.claimAll(refs[0], refs[2]), refs[2]); e.Attempt != largest || s.pending(refs[2]).Attempts != largest {
+	if e := s.claimed(s.claimAll(refs[0], refs[2]), refs[2]); e.Attempt != largest ||
+		s.pending(refs[2]).Attempts != largest {
 		s.Errorf("an expiry made it attempt %d", e.Attempt)
 	}
 }

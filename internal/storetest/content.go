@@ -73,8 +73,8 @@ func documentIsTheSameOnEveryAttempt(s *scene) {
 	n := money("a", "slot-1", "-0.100", "EUR")
 	n.Payload = []byte(`{"b":1, "a":2}`)
 	r := s.put(n)[0]
-	want := `{"instance_key":"` + string(s.key) + `","correlation_id":"a","entry_kind":"fill","slot_id":"slot-1",` +
-		`"currency":"EUR","cash_delta":"-0.1","payload":{"b":1, "a":2}}`
+	want := `{"instance_key":"` + string(s.key) + `","correlation_id":"a","entry_kind":"fill",` +
+		`"slot_id":"slot-1","currency":"EUR","cash_delta":"-0.1","payload":{"b":1, "a":2}}`
 	check := func(c *fencerow.Claim, when string) {
 		s.Helper()
 		if got := string(s.claimed(c, r).AppendDocument(nil)); got != want {
@@ -118,7 +118,8 @@ func everyFieldComesOut(s *scene) {
 			s.Errorf("%s: claimed %+v, want %+v", r.corr, *e, entries[i])
 		}
 		// Equal numbers have equal text, whichever way they were written.
-		if got, want := e.CashDelta.String(), fencerow.CanonicalDecimal(entries[i].CashDelta).String(); got != want {
+		want := fencerow.CanonicalDecimal(entries[i].CashDelta).String()
+		if got := e.CashDelta.String(); got != want {
 			s.Errorf("%s: cash delta %s, want %s", r.corr, got, want)
 		}
 		shown := s.show(r).Entry

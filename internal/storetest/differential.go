@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,18 +12,20 @@ import (
 	"github.com/fourblocks2020/fencerow"
 )
 
-// The random sequences keep every moment that decides something apart from every other by a quarter of a grid: calls happen on the grid,
-// leases end three quarters after it and retries fall due half of it later. So a store whose clock runs while it works, as a database's
-// does, decides everything as one whose clock stands still, as long as a sequence takes less than that quarter.
+// The random sequences keep every moment that decides something apart from every other by a quarter of a
+// grid: calls happen on the grid, leases end three quarters after it and retries fall due half of it later.
+// So a store whose clock runs while it works, as a database's does, decides everything as one whose clock
+// stands still, as long as a sequence takes less than that quarter.
 const (
 	grid     = time.Minute
 	leaseEnd = grid * 3 / 4
 	dueAfter = grid / 2
 )
 
-// Differential runs random sequences of calls on two stores, each in a world of its own for each sequence, and compares every answer, and all that can be seen after
-// each call: epochs by which claim they are of, ids by which entry, times by the grid. Where the contract leaves room, in More alone, a
-// must not say that there is more where b says that there is not.
+// Differential runs random sequences of calls on two stores, each in a world of its own for each sequence,
+// and compares every answer, and all that can be seen after each call: epochs by which claim they are of, ids
+// by which entry, times by the grid. Where the contract leaves room, in More alone, a must not say that there
+// is more where b says that there is not.
 func Differential[A, B Twin](t *testing.T, a func(TB) A, b func(TB) B) {
 	t.Helper()
 	rapid.Check(t, func(t *rapid.T) {
@@ -34,7 +35,7 @@ func Differential[A, B Twin](t *testing.T, a func(TB) A, b func(TB) B) {
 			"enqueue":  w.enqueue,
 			"advance":  w.advance,
 			"claim":    w.claimBatch,
-			"claim2":   w.claimBatch, // twice as likely: most else needs a claim, and only a record shows what it was for
+			"claim2":   w.claimBatch, // more likely than others: most else needs a claim
 			"claimOne": w.claimOne,
 			"record":   w.record,
 			"record2":  w.record,
@@ -74,7 +75,8 @@ type twins struct {
 	sides   [2]*side
 	entries []twinEntry
 	claims  []twinClaim
-	// now is the time since the start; taken has the moments at which retries fall due and leases end, each of which is of one call.
+	// now is the time since the start; taken has the moments at which retries fall due and leases end, each of
+	// which is of one call.
 	now   time.Duration
 	taken map[time.Duration]bool
 	held  int // how many last epochs were set by hand
@@ -97,7 +99,8 @@ type twinClaim struct {
 	rows     []int
 }
 
-// corr makes a correlation id the world's own: worlds that share a database would meet as foreign instances otherwise.
+// corr makes a correlation id the world's own: worlds that share a database would meet as foreign instances
+// otherwise.
 func (s *side) corr(id fencerow.CorrelationID) fencerow.CorrelationID {
 	return fencerow.CorrelationID(s.keys[0]) + ":" + id
 }
@@ -114,7 +117,8 @@ type side struct {
 	keys   [instances]fencerow.InstanceKey
 	stores [instances][processes]fencerow.Store
 	index  map[fencerow.OutboxID]int
-	// epochs names the epochs that an entry had: by the claim, or by hand. No two claims of an entry have the same.
+	// epochs names the epochs that an entry had: by the claim, or by hand. No two claims of an entry have the
+	// same.
 	epochs map[int]map[fencerow.ClaimEpoch]string
 	last   map[int]fencerow.ClaimEpoch
 }
@@ -205,7 +209,8 @@ func drawEntry(t *rapid.T) fencerow.NewEntry {
 	n.SlotID = rapid.SampledFrom(slotIDs).Draw(t, "slot")
 	n.OpenSkip = rapid.Bool().Draw(t, "skip")
 	if n.Currency = rapid.SampledFrom(currencies).Draw(t, "currency"); n.Currency != "" {
-		n.CashDelta = must(fencerow.ParseDecimal("cash_delta", rapid.SampledFrom([]string{"0", "1.50", "-3"}).Draw(t, "delta")))(t)
+		n.CashDelta = must(fencerow.ParseDecimal("cash_delta",
+			rapid.SampledFrom([]string{"0", "1.50", "-3"}).Draw(t, "delta")))(t)
 	}
 	return n
 }
@@ -229,7 +234,8 @@ func (w *twins) claimBatch(t *rapid.T) {
 	w.move(1)
 	instance, process := drawCaller(t)
 	p := fencerow.ClaimBatchParams{
-		Worker: w.worker(), Token: fencerow.NewClaimToken(), Limit: rapid.IntRange(1, 5).Draw(t, "limit"), Lease: w.drawLease(t),
+		Worker: w.worker(), Token: fencerow.NewClaimToken(), Limit: rapid.IntRange(1, 5).Draw(t, "limit"),
+		Lease: w.drawLease(t),
 	}
 	var claims [2]*fencerow.Claim
 	w.both(t, "claim batch", func(s *side) string {
@@ -246,7 +252,8 @@ func (w *twins) claimOne(t *rapid.T) {
 	instance, process := drawCaller(t)
 	corr := rapid.SampledFrom(correlationIDs).Draw(t, "corr")
 	p := fencerow.ClaimOneParams{
-		Worker: w.worker(), Token: fencerow.NewClaimToken(), Lease: w.drawLease(t), ForceDue: rapid.Bool().Draw(t, "force"),
+		Worker: w.worker(), Token: fencerow.NewClaimToken(), Lease: w.drawLease(t),
+		ForceDue: rapid.Bool().Draw(t, "force"),
 	}
 	var claims [2]*fencerow.Claim
 	w.both(t, "claim one", func(s *side) string {
@@ -299,101 +306,4 @@ func (w *twins) keep(t *rapid.T, instance int, claims [2]*fencerow.Claim) {
 		kept.rows = append(kept.rows, w.sides[0].index[a.Entries[i].OutboxID])
 	}
 	w.claims = append(w.claims, kept)
-}
-
-// drawClaim draws one of the last claims, whether or not it still stands, and rows to name under it: its own, and at times another.
-func (w *twins) drawClaim(t *rapid.T) (twinClaim, []int) {
-	if len(w.claims) == 0 {
-		t.Skip("no claim was made yet")
-	}
-	recent := w.claims[max(0, len(w.claims)-6):]
-	c := rapid.SampledFrom(recent).Draw(t, "claim")
-	candidates := slices.Clone(c.rows)
-	if len(candidates) == 0 || rapid.IntRange(0, 4).Draw(t, "stray") == 0 {
-		candidates = append(candidates, rapid.IntRange(0, max(0, len(w.entries)-1)).Draw(t, "row"))
-	}
-	slices.Sort(candidates)
-	candidates = slices.Compact(candidates)
-	if len(w.entries) == 0 {
-		t.Skip("there is no entry yet")
-	}
-	rows := rapid.Permutation(candidates).Draw(t, "rows")
-	return c, rows[:rapid.IntRange(1, len(rows)).Draw(t, "count")]
-}
-
-func (w *twins) record(t *rapid.T) {
-	c, rows := w.drawClaim(t)
-	w.move(1)
-	delay := w.drawDelay(t)
-	outcomes := make([]fencerow.Outcome, len(rows))
-	for i := range outcomes {
-		outcomes[i] = drawOutcome(t, &w.entries[rows[i]], delay)
-	}
-	process := rapid.IntRange(0, processes-1).Draw(t, "process")
-	w.both(t, "record", func(s *side) string {
-		for i, row := range rows {
-			outcomes[i].OutboxID = w.entries[row].ids[s.number]
-		}
-		verdicts, err := s.stores[c.instance][process].RecordOutcomes(t.Context(), fencerow.RecordParams{
-			Instance: s.keys[c.instance], Token: c.token, Outcomes: outcomes,
-		})
-		return s.verdicts(verdicts) + failure(err)
-	})
-}
-
-// drawDelay draws a delay that lets the retries of one call fall due at a moment of their own.
-func (w *twins) drawDelay(t *rapid.T) time.Duration {
-	grids := rapid.IntRange(-1, 20).Draw(t, "delay")
-	if grids < 0 {
-		return 0
-	}
-	return w.moment(time.Duration(grids)*grid + dueAfter)
-}
-
-func drawOutcome(t *rapid.T, e *twinEntry, delay time.Duration) fencerow.Outcome {
-	o := fencerow.Outcome{
-		Kind:      rapid.SampledFrom(drawnKinds).Draw(t, "kind"),
-		Charge:    fencerow.Charge(rapid.IntRange(-1, 1).Draw(t, "charge")),
-		Uncertain: rapid.Bool().Draw(t, "uncertain"),
-		LedgerRef: rapid.SampledFrom([]string{"", "ref-1", "not a reference"}).Draw(t, "ref"),
-	}
-	if !o.Kind.Success() {
-		o.Reason = rapid.SampledFrom(fencerow.ReasonCodes()).Draw(t, "reason")
-	}
-	if !o.Kind.Terminal() {
-		o.Delay = delay
-	}
-	if o.Kind.Success() && rapid.IntRange(0, 3).Draw(t, "snapshot") > 0 {
-		o.Snapshot = snapshot(e.slot, cmp.Or(e.currency, "EUR"), rapid.SampledFrom([]string{"0", "10.5", "-7"}).Draw(t, "balance"),
-			rapid.Int64Range(0, 6).Draw(t, "version"))
-		switch rapid.IntRange(0, 5).Draw(t, "fault") {
-		case 0:
-			o.Snapshot.SlotID = rapid.SampledFrom(slotIDs).Draw(t, "slot")
-		case 1:
-			o.Snapshot.Currency = rapid.SampledFrom(currencies).Draw(t, "currency")
-		case 2:
-			o.Snapshot.Version = -1
-		}
-	}
-	return o
-}
-
-func (w *twins) release(t *rapid.T) {
-	c, rows := w.drawClaim(t)
-	w.move(1)
-	all := rapid.Bool().Draw(t, "all")
-	uncertain := rapid.SliceOfN(rapid.Bool(), len(rows), len(rows)).Draw(t, "uncertain")
-	process := rapid.IntRange(0, processes-1).Draw(t, "process")
-	w.both(t, "release", func(s *side) string {
-		p := fencerow.ReleaseParams{Instance: s.keys[c.instance], Token: c.token, All: all}
-		if all {
-			p.Uncertain = uncertain[0]
-		} else {
-			for i, row := range rows {
-				p.Rows = append(p.Rows, fencerow.ReleaseRow{OutboxID: w.entries[row].ids[s.number], Uncertain: uncertain[i]})
-			}
-		}
-		verdicts, err := s.stores[c.instance][process].Release(t.Context(), p)
-		return s.verdicts(verdicts) + failure(err)
-	})
 }

@@ -111,7 +111,8 @@ func (w *twins) compareShow(t *rapid.T, instance int, corr fencerow.CorrelationI
 
 // compareSomeViews compares the views of one instance or the other.
 func (w *twins) compareSomeViews(t *rapid.T) {
-	w.compareViews(t, rapid.IntRange(0, instances-1).Draw(t, "seen"), rapid.SampledFrom([]int{2, fencerow.MaxPage}).Draw(t, "page"))
+	w.compareViews(t, rapid.IntRange(0, instances-1).Draw(t, "seen"),
+		rapid.SampledFrom([]int{2, fencerow.MaxPage}).Draw(t, "page"))
 }
 
 // compareViews compares all that is seen of an instance without naming an entry.
@@ -135,8 +136,8 @@ func (w *twins) compareViews(t *rapid.T, instance, limit int) {
 		}
 		counts, err := store.Counts(ctx, key)
 		if err == nil {
-			fmt.Fprintf(&b, "counts: %v leased %d due %d oldest %v held %v", counts.ByStatus, counts.Leased, counts.Due,
-				onGrid(counts.OldestDue), counts.HeldSince != nil)
+			fmt.Fprintf(&b, "counts: %v leased %d due %d oldest %v held %v", counts.ByStatus, counts.Leased,
+				counts.Due, onGrid(counts.OldestDue), counts.HeldSince != nil)
 		}
 		fmt.Fprintf(&b, "%s\n", failure(err))
 		leases, err := store.Claims(ctx, key)
@@ -152,7 +153,8 @@ func (w *twins) compareViews(t *rapid.T, instance, limit int) {
 	})
 }
 
-// onGrid cuts a duration to the grid. What is exact on a clock that stands is a little later on one that runs, but never by a quarter.
+// onGrid cuts a duration to the grid. What is exact on a clock that stands is a little later on one that
+// runs, but never by a quarter.
 func onGrid(d time.Duration) time.Duration { return d.Round(time.Second).Truncate(grid / 4) }
 
 // failure renders an error by what callers can tell of it.
@@ -166,7 +168,9 @@ func failure(err error) string {
 	if wrong, ok := errors.AsType[*fencerow.WrongStatusError](err); ok {
 		return " wrong status: " + string(wrong.Status)
 	}
-	for _, code := range []fencerow.Code{fencerow.ErrInstanceHeld, fencerow.ErrNotFound, fencerow.ErrForeignInstance} {
+	for _, code := range []fencerow.Code{
+		fencerow.ErrInstanceHeld, fencerow.ErrNotFound, fencerow.ErrForeignInstance,
+	} {
 		if errors.Is(err, code) {
 			return " " + string(code)
 		}
@@ -194,8 +198,9 @@ func (s *side) claim(c *fencerow.Claim) string {
 	var b strings.Builder
 	for i := range c.Entries {
 		e := &c.Entries[i]
-		fmt.Fprintf(&b, "%s %s attempt %d life %d due %v uncertain %v expiries %d reclaimed %v last %q; ", s.row(e.OutboxID),
-			s.bare(e.CorrelationID), e.Attempt, e.Life, onGrid(e.DueAt.Sub(e.EnqueuedAt)), e.Uncertain, e.ExpiryCount, e.Reclaimed, e.LastReason)
+		fmt.Fprintf(&b, "%s %s attempt %d life %d due %v uncertain %v expiries %d reclaimed %v last %q; ",
+			s.row(e.OutboxID), s.bare(e.CorrelationID), e.Attempt, e.Life, onGrid(e.DueAt.Sub(e.EnqueuedAt)),
+			e.Uncertain, e.ExpiryCount, e.Reclaimed, e.LastReason)
 	}
 	if len(c.Entries) > 0 {
 		fmt.Fprintf(&b, "lease %v", c.LeaseExpiresAt.Sub(c.ClaimedAt))
@@ -206,8 +211,8 @@ func (s *side) claim(c *fencerow.Claim) string {
 func (s *side) verdicts(verdicts []fencerow.Verdict) string {
 	var b strings.Builder
 	for _, v := range verdicts {
-		fmt.Fprintf(&b, "%s applied %v lost %q epoch %s outcome %q rejected %v; ", s.row(v.OutboxID), v.Applied, v.Lost,
-			s.epoch(v.OutboxID, v.Epoch), v.Outcome, v.SnapshotRejected)
+		fmt.Fprintf(&b, "%s applied %v lost %q epoch %s outcome %q rejected %v; ", s.row(v.OutboxID), v.Applied,
+			v.Lost, s.epoch(v.OutboxID, v.Epoch), v.Outcome, v.SnapshotRejected)
 	}
 	return b.String()
 }
@@ -216,9 +221,9 @@ func (s *side) pendings(listed []fencerow.PendingEntry) string {
 	var b strings.Builder
 	for i := range listed {
 		p := &listed[i]
-		fmt.Fprintf(&b, "%s %s payload %s due %v %v attempts %d life %d uncertain %v expiries %d last %q %q; ", s.row(p.OutboxID),
-			s.bare(p.CorrelationID), p.Payload, p.Due, onGrid(p.DueAt.Sub(p.EnqueuedAt)), p.Attempts, p.Life, p.Uncertain, p.ExpiryCount,
-			p.LastOutcome, p.LastReason)
+		fmt.Fprintf(&b, "%s %s payload %s due %v %v attempts %d life %d uncertain %v expiries %d last %q %q; ",
+			s.row(p.OutboxID), s.bare(p.CorrelationID), p.Payload, p.Due, onGrid(p.DueAt.Sub(p.EnqueuedAt)),
+			p.Attempts, p.Life, p.Uncertain, p.ExpiryCount, p.LastOutcome, p.LastReason)
 	}
 	return b.String()
 }
@@ -229,18 +234,19 @@ func (s *side) state(state *fencerow.EntryState) string {
 	}
 	e := &state.Entry
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s %s slot %q delta %s %q %s", s.row(e.OutboxID), state.Status, e.EntryKind, e.SlotID, e.CashDelta, e.Currency,
-		e.Payload)
+	fmt.Fprintf(&b, "%s %s %s slot %q delta %s %q %s", s.row(e.OutboxID), state.Status, e.EntryKind, e.SlotID,
+		e.CashDelta, e.Currency, e.Payload)
 	if p := state.Pending; p != nil {
 		fmt.Fprintf(&b, "\npending: due %v %v attempts %d life %d uncertain %v expiries %d last %q %q", p.Due,
-			onGrid(p.DueAt.Sub(e.EnqueuedAt)), p.Attempts, p.Life, p.Uncertain, p.ExpiryCount, p.LastOutcome, p.LastReason)
+			onGrid(p.DueAt.Sub(e.EnqueuedAt)), p.Attempts, p.Life, p.Uncertain, p.ExpiryCount, p.LastOutcome,
+			p.LastReason)
 	}
 	if state.Lease != nil {
 		fmt.Fprintf(&b, "\nlease: %s epoch %s", leaseText(state.Lease), s.epoch(e.OutboxID, state.Lease.Epoch))
 	}
 	for _, o := range state.Outcomes {
-		fmt.Fprintf(&b, "\nlife %d %s %s %q attempts %d epoch %s ref %q at %v", o.Life, o.Status, o.Outcome, o.Reason, o.Attempts,
-			s.epoch(e.OutboxID, o.Epoch), o.LedgerRef, onGrid(o.At.Sub(e.EnqueuedAt)))
+		fmt.Fprintf(&b, "\nlife %d %s %s %q attempts %d epoch %s ref %q at %v", o.Life, o.Status, o.Outcome,
+			o.Reason, o.Attempts, s.epoch(e.OutboxID, o.Epoch), o.LedgerRef, onGrid(o.At.Sub(e.EnqueuedAt)))
 	}
 	if state.Skip != nil {
 		fmt.Fprintf(&b, "\nskip: open %v", state.Skip.ResolvedAt == nil)
@@ -253,7 +259,8 @@ func leaseText(l *fencerow.LeaseInfo) string {
 }
 
 func slotText(s *fencerow.Slot) string {
-	text := fmt.Sprintf("%s %q %s skips %d sums %s", s.SlotID, s.Strategy, s.Currency, s.OpenSkips, sumsText(s.PendingCash))
+	text := fmt.Sprintf("%s %q %s skips %d sums %s", s.SlotID, s.Strategy, s.Currency, s.OpenSkips,
+		sumsText(s.PendingCash))
 	if s.CashBalance != nil && s.LedgerVersion != nil && s.UpdatedAt != nil {
 		text += fmt.Sprintf(" balance %s version %d", s.CashBalance, *s.LedgerVersion)
 	}
@@ -263,8 +270,8 @@ func slotText(s *fencerow.Slot) string {
 func sumsText(sums []fencerow.CashDelta) string {
 	var b strings.Builder
 	for _, sum := range sums {
-		fmt.Fprintf(&b, "%s pending %s of %d blocked %s of %d; ", sum.Currency, sum.Pending, sum.PendingCount, sum.Blocked,
-			sum.BlockedCount)
+		fmt.Fprintf(&b, "%s pending %s of %d blocked %s of %d; ", sum.Currency, sum.Pending, sum.PendingCount,
+			sum.Blocked, sum.BlockedCount)
 	}
 	return b.String()
 }

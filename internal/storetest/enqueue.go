@@ -33,11 +33,13 @@ func enqueuedEntryIsPendingAndDue(s *scene) {
 	}
 	state := s.show(r)
 	e := state.Entry
-	if e.OutboxID != r.id || e.Instance != s.key || !e.SameContent(&n) || e.TraceParent != n.TraceParent || e.EnqueuedAt.IsZero() {
+	if e.OutboxID != r.id || e.Instance != s.key || !e.SameContent(&n) || e.TraceParent != n.TraceParent ||
+		e.EnqueuedAt.IsZero() {
 		s.Errorf("entry %+v is not what was enqueued", e)
 	}
 	p := s.pending(r)
-	if !p.Due || p.Attempts != 0 || p.Life != 1 || p.Uncertain || p.ExpiryCount != 0 || p.LastOutcome != "" || p.LastReason != "" {
+	if !p.Due || p.Attempts != 0 || p.Life != 1 || p.Uncertain || p.ExpiryCount != 0 || p.LastOutcome != "" ||
+		p.LastReason != "" {
 		s.Errorf("pending %+v is not that of a fresh entry", *p)
 	}
 	if state.Lease != nil || len(state.Outcomes) != 0 {
@@ -129,7 +131,8 @@ func repeatedCallIsAllDuplicates(s *scene) {
 func finishedEntryIsStillADuplicate(s *scene) {
 	r := s.put(plain("a"))[0]
 	s.finish(r, fencerow.OutcomeCompleted)
-	if got := must(s.enqueue(plain("a")))(s)[0]; got.Result != fencerow.EnqueueDuplicate || got.OutboxID != r.id {
+	if got := must(s.enqueue(plain("a")))(s)[0]; got.Result != fencerow.EnqueueDuplicate ||
+		got.OutboxID != r.id {
 		s.Errorf("got %+v, want a duplicate of %d", got, r.id)
 	}
 	s.claimAll()

@@ -12,8 +12,12 @@ func epochCases() []testCase {
 		{"EpochSurvivesASteppedBackClock", epochSurvivesClock},
 		{"EpochSurvivesRetry", epochSurvives(func(s *scene, c *fencerow.Claim, r ref) { s.apply(c, retry(r, 0)) })},
 		{"EpochSurvivesRelease", epochSurvives(func(s *scene, c *fencerow.Claim, r ref) { s.release(c, r) })},
-		{"EpochSurvivesReleaseOfAll", epochSurvives(func(s *scene, c *fencerow.Claim, _ ref) { s.releaseAll(c, false) })},
-		{"EpochSurvivesExpiry", epochSurvives(func(s *scene, _ *fencerow.Claim, _ ref) { s.world.Advance(lease + tolerance) })},
+		{"EpochSurvivesReleaseOfAll", epochSurvives(func(s *scene, c *fencerow.Claim, _ ref) {
+			s.releaseAll(c, false)
+		})},
+		{"EpochSurvivesExpiry", epochSurvives(func(s *scene, _ *fencerow.Claim, _ ref) {
+			s.world.Advance(lease + tolerance)
+		})},
 		{"EpochSurvivesRequeue", epochSurvives(func(s *scene, c *fencerow.Claim, r ref) {
 			s.apply(c, outcome(r, fencerow.OutcomePermanentFailure))
 			s.requeue(r, fencerow.StatusPermanentFailure)
@@ -68,8 +72,8 @@ func epochSurvivesClock(s *scene) {
 	}
 }
 
-// epochSurvives claims a row whose last epoch is ahead of the clock, lets it go in the given way, and demands that another process, which
-// has seen nothing, claims it with a higher epoch; several times.
+// epochSurvives claims a row whose last epoch is ahead of the clock, lets it go in the given way, and demands
+// that another process, which has seen nothing, claims it with a higher epoch; several times.
 func epochSurvives(letGo func(*scene, *fencerow.Claim, ref)) func(*scene) {
 	return func(s *scene) {
 		r := s.fill(1)[0]
@@ -119,7 +123,8 @@ func epochIsLikeTheClock(s *scene) {
 	a := s.one(refs[0])
 	b := s.worker(s.key).one(refs[1])
 	for _, c := range []*fencerow.Claim{a, b} {
-		if clock := c.ClaimedAt.UnixMicro(); int64(c.Epoch) < clock || int64(c.Epoch) > clock+time.Hour.Microseconds() {
+		if clock := c.ClaimedAt.UnixMicro(); int64(c.Epoch) < clock ||
+			int64(c.Epoch) > clock+time.Hour.Microseconds() {
 			s.Errorf("epoch %d at clock %d, want the clock in microseconds", c.Epoch, clock)
 		}
 	}

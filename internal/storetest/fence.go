@@ -71,7 +71,8 @@ func staleTokenChangesNothing(s *scene) {
 }
 
 func staleTokenOfAFreedRow(s *scene) {
-	// The row of the stale claim was reclaimed and let go again: nobody holds it, and the stale token does not either.
+	// The row of the stale claim was reclaimed and let go again: nobody holds it, and the stale token does not
+	// either.
 	r := s.put(skipping("a"))[0]
 	stale := s.one(r)
 	s.world.Advance(lease + tolerance)
@@ -92,7 +93,8 @@ func lateOutcomeIsApplied(s *scene) {
 	s.world.Advance(lease + tolerance)
 	s.apply(c, outcome(refs[0], fencerow.OutcomeCompleted), retry(refs[1], 0))
 	s.applied(s.release(c, refs[2])[0])
-	if p := s.pending(refs[1]); p.Attempts != 1 || p.ExpiryCount != 0 || p.LastReason != fencerow.ReasonLedgerError {
+	if p := s.pending(refs[1]); p.Attempts != 1 || p.ExpiryCount != 0 ||
+		p.LastReason != fencerow.ReasonLedgerError {
 		s.Errorf("pending %+v, want the late outcome", *p)
 	}
 	if p := s.pending(refs[2]); p.Attempts != 0 || p.Uncertain || p.ExpiryCount != 0 {
@@ -128,11 +130,13 @@ func repeatedRetryCountsOnce(s *scene) {
 	c := s.one(r)
 	s.apply(c, retry(r, time.Hour))
 	before := s.picture(r)
-	s.lost(s.record(c, retry(r, time.Hour))[0], fencerow.LostReclaimed, c.Epoch, fencerow.OutcomeRetryableFailure)
+	s.lost(s.record(c, retry(r, time.Hour))[0], fencerow.LostReclaimed, c.Epoch,
+		fencerow.OutcomeRetryableFailure)
 	s.unchanged(before, s.picture(r))
 	// Once another claim has had the row, the epoch is that one's.
 	next := s.one(r)
-	s.lost(s.record(c, retry(r, time.Hour))[0], fencerow.LostReclaimed, next.Epoch, fencerow.OutcomeRetryableFailure)
+	s.lost(s.record(c, retry(r, time.Hour))[0], fencerow.LostReclaimed, next.Epoch,
+		fencerow.OutcomeRetryableFailure)
 }
 
 func rowThatTheClaimLetGo(s *scene) {
@@ -222,8 +226,9 @@ func lostItemDoesNotHurtTheOthers(s *scene) {
 	s.release(c, refs[1])
 	s.world.DeleteEntry(s.key, refs[2].id)
 	verdicts := s.record(c,
-		outcome(refs[5], fencerow.OutcomeDuplicateCompleted), outcome(refs[2], fencerow.OutcomeCompleted), retry(refs[4], 0),
-		outcome(refs[0], fencerow.OutcomeCompleted), outcome(refs[3], fencerow.OutcomeDeadLettered), retry(refs[1], 0),
+		outcome(refs[5], fencerow.OutcomeDuplicateCompleted), outcome(refs[2], fencerow.OutcomeCompleted),
+		retry(refs[4], 0), outcome(refs[0], fencerow.OutcomeCompleted),
+		outcome(refs[3], fencerow.OutcomeDeadLettered), retry(refs[1], 0),
 	)
 	s.applied(verdicts[0])
 	s.lost(verdicts[1], fencerow.LostMissing, 0, "")
@@ -232,8 +237,8 @@ func lostItemDoesNotHurtTheOthers(s *scene) {
 	s.applied(verdicts[4])
 	s.lost(verdicts[5], fencerow.LostReclaimed, c.Epoch, "")
 	for i, want := range map[int]fencerow.Status{
-		0: fencerow.StatusCompleted, 1: fencerow.StatusPending, 3: fencerow.StatusDeadLettered, 4: fencerow.StatusPending,
-		5: fencerow.StatusCompleted,
+		0: fencerow.StatusCompleted, 1: fencerow.StatusPending, 3: fencerow.StatusDeadLettered,
+		4: fencerow.StatusPending, 5: fencerow.StatusCompleted,
 	} {
 		if got := s.show(refs[i]).Status; got != want {
 			s.Errorf("row %d is %s, want %s", i, got, want)

@@ -138,8 +138,8 @@ func instanceCountsItsOwn(s *scene) {
 	b.claimAll(append([]ref{only}, b.refs("a", "b")...)...)
 	a.finish(own[0], fencerow.OutcomeCompleted)
 	counts := a.counts()
-	if counts.ByStatus[fencerow.StatusPending] != 1 || counts.ByStatus[fencerow.StatusCompleted] != 1 || counts.Leased != 0 ||
-		counts.Due != 1 {
+	if counts.ByStatus[fencerow.StatusPending] != 1 || counts.ByStatus[fencerow.StatusCompleted] != 1 ||
+		counts.Leased != 0 || counts.Due != 1 {
 		s.Errorf("counts %+v of one's own two entries", *counts)
 	}
 	if leases := a.claims(); len(leases) != 0 {
@@ -152,7 +152,8 @@ func instanceCountsItsOwn(s *scene) {
 		s.Errorf("shown %+v instead of one's own entry", e)
 	}
 	c := s.other()
-	if counts := c.counts(); counts.Due != 0 || counts.Leased != 0 || counts.ByStatus[fencerow.StatusPending] != 0 {
+	if counts := c.counts(); counts.Due != 0 || counts.Leased != 0 ||
+		counts.ByStatus[fencerow.StatusPending] != 0 {
 		s.Errorf("counts %+v of an instance without entries", *counts)
 	}
 }
@@ -172,7 +173,8 @@ func requeueOfForeign(s *scene) {
 	r := b.put(plain("a"))[0]
 	b.finish(r, fencerow.OutcomeDeadLettered)
 	before := b.picture(r)
-	if err := s.tryRequeue(ref{corr: "a"}, fencerow.StatusDeadLettered); !errors.Is(err, fencerow.ErrForeignInstance) {
+	err := s.tryRequeue(ref{corr: "a"}, fencerow.StatusDeadLettered)
+	if !errors.Is(err, fencerow.ErrForeignInstance) {
 		s.Errorf("requeue of a foreign entry: got %v", err)
 	}
 	b.unchanged(before, b.picture(r))
@@ -218,7 +220,9 @@ func holdConcernsOneInstance(s *scene) {
 
 func slotsOfTwoInstances(s *scene) {
 	a, b, own, foreign := s.pair(skipping("a"))
-	noError(s, a.store.NameSlot(s.Context(), fencerow.NameSlotParams{Instance: a.key, Slot: "slot-1", Strategy: "carry"}))
+	noError(s, a.store.NameSlot(s.Context(), fencerow.NameSlotParams{
+		Instance: a.key, Slot: "slot-1", Strategy: "carry",
+	}))
 	before := b.picture(foreign...)
 	a.apply(a.one(own[0]), booked(own[0], snapshot("slot-1", "EUR", "7", 3)))
 	b.unchanged(before, b.picture(foreign...))
@@ -227,7 +231,8 @@ func slotsOfTwoInstances(s *scene) {
 		s.Errorf("slots %+v, want one without a snapshot and with its skip", slots)
 	}
 	slots = a.slots()
-	if len(slots) != 1 || slots[0].Strategy != "carry" || slots[0].CashBalance == nil || slots[0].OpenSkips != 0 {
+	if len(slots) != 1 || slots[0].Strategy != "carry" || slots[0].CashBalance == nil ||
+		slots[0].OpenSkips != 0 {
 		s.Errorf("slots %+v, want one with a snapshot and no open skip", slots)
 	}
 }

@@ -64,7 +64,8 @@ func listPagesByPosition(s *scene) {
 		s.Fatalf("listed %d rows, want %d", len(all), len(refs))
 	}
 	for i := 1; i < len(all); i++ {
-		if all[i].DueAt.Before(all[i-1].DueAt) || all[i].DueAt.Equal(all[i-1].DueAt) && all[i].OutboxID <= all[i-1].OutboxID {
+		if all[i].DueAt.Before(all[i-1].DueAt) || all[i].DueAt.Equal(all[i-1].DueAt) &&
+			all[i].OutboxID <= all[i-1].OutboxID {
 			s.Errorf("row %d of the list is not in order of (due time, id)", i)
 		}
 	}
@@ -119,16 +120,19 @@ func listTellsWhatIsKnown(s *scene) {
 	r := s.put(n)[0]
 	s.one(r)
 	s.world.Advance(lease + tolerance)
-	s.apply(s.one(r), with(retry(r, time.Hour), func(o *fencerow.Outcome) { o.Reason = fencerow.ReasonThrottled }))
+	throttled := retry(r, time.Hour)
+	throttled.Reason = fencerow.ReasonThrottled
+	s.apply(s.one(r), throttled)
 	p := s.list()[0]
 	shown := s.pending(r)
-	if p.OutboxID != r.id || p.Instance != s.key || p.CorrelationID != "a" || p.EntryKind != "fill" || p.SlotID != "slot-1" ||
-		!p.CashDelta.Equal(n.CashDelta) || p.Currency != "EUR" || p.TraceParent != n.TraceParent ||
-		!p.EnqueuedAt.Equal(s.show(r).Entry.EnqueuedAt) {
+	if p.OutboxID != r.id || p.Instance != s.key || p.CorrelationID != "a" || p.EntryKind != "fill" ||
+		p.SlotID != "slot-1" || !p.CashDelta.Equal(n.CashDelta) || p.Currency != "EUR" ||
+		p.TraceParent != n.TraceParent || !p.EnqueuedAt.Equal(s.show(r).Entry.EnqueuedAt) {
 		s.Errorf("listed %+v, want the entry", p.Entry)
 	}
-	if p.Attempts != 2 || p.Life != 1 || !p.Uncertain || p.ExpiryCount != 0 || p.Due || !p.DueAt.Equal(shown.DueAt) ||
-		p.LastOutcome != fencerow.OutcomeRetryableFailure || p.LastReason != fencerow.ReasonThrottled {
+	if p.Attempts != 2 || p.Life != 1 || !p.Uncertain || p.ExpiryCount != 0 || p.Due ||
+		!p.DueAt.Equal(shown.DueAt) || p.LastOutcome != fencerow.OutcomeRetryableFailure ||
+		p.LastReason != fencerow.ReasonThrottled {
 		s.Errorf("listed %+v, want a second failed attempt", p)
 	}
 }

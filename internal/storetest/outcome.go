@@ -60,7 +60,8 @@ func retryableOutcomeEndsTheLeaseOnly(s *scene) {
 	c := s.one(r)
 	s.apply(c, retry(r, time.Hour))
 	state := s.show(r)
-	if state.Status != fencerow.StatusPending || state.Lease != nil || len(state.Outcomes) != 0 || len(s.claims()) != 0 {
+	if state.Status != fencerow.StatusPending || state.Lease != nil || len(state.Outcomes) != 0 ||
+		len(s.claims()) != 0 {
 		s.Fatalf("the entry is %+v, want pending without a lease", *state)
 	}
 	p := state.Pending
@@ -102,9 +103,12 @@ func chargeDecidesWhatARetryCosts(s *scene) {
 }
 
 func terminalAlwaysCounts(s *scene) {
-	for i, charge := range []fencerow.Charge{fencerow.ChargeGiveBack, fencerow.ChargeNothing, fencerow.ChargeAttempt} {
+	for i, charge := range []fencerow.Charge{
+		fencerow.ChargeGiveBack, fencerow.ChargeNothing, fencerow.ChargeAttempt,
+	} {
 		r := s.fill(1)[0]
-		s.apply(s.one(r), with(outcome(r, fencerow.OutcomePermanentFailure), func(o *fencerow.Outcome) { o.Charge = charge }))
+		s.apply(s.one(r), with(outcome(r, fencerow.OutcomePermanentFailure),
+			func(o *fencerow.Outcome) { o.Charge = charge }))
 		if got := s.show(r).Outcomes[0].Attempts; got != 1 {
 			s.Errorf("row %d: charge %d of a terminal outcome made %d attempts, want 1", i, charge, got)
 		}
@@ -142,7 +146,9 @@ func uncertaintyIsOnlyAdded(s *scene) {
 }
 
 func outcomeResetsTheExpiryCount(s *scene) {
-	for _, charge := range []fencerow.Charge{fencerow.ChargeNothing, fencerow.ChargeAttempt, fencerow.ChargeGiveBack} {
+	for _, charge := range []fencerow.Charge{
+		fencerow.ChargeNothing, fencerow.ChargeAttempt, fencerow.ChargeGiveBack,
+	} {
 		r := s.fill(1)[0]
 		s.one(r)
 		s.world.Advance(lease + tolerance)
@@ -174,7 +180,8 @@ func ledgerReferenceIsKept(s *scene) {
 		"https://ledger.example/a?token=b": "",
 	} {
 		r := s.fill(1)[0]
-		s.apply(s.one(r), with(outcome(r, fencerow.OutcomeCompleted), func(o *fencerow.Outcome) { o.LedgerRef = given }))
+		s.apply(s.one(r), with(outcome(r, fencerow.OutcomeCompleted),
+			func(o *fencerow.Outcome) { o.LedgerRef = given }))
 		if got := s.show(r).Outcomes[0].LedgerRef; got != want {
 			s.Errorf("reference %.20q was stored as %.20q", given, got)
 		}

@@ -26,7 +26,8 @@ func (a *actor) prune(olderThan time.Duration, limit int, after fencerow.OutboxI
 	}))(a.t)
 }
 
-// gone demands that the entry does not exist any more. Worlds may share a database and use the same ids in it: then it exists only there.
+// gone demands that the entry does not exist any more. Worlds may share a database and use the same ids in
+// it: then it exists only there.
 func (a *actor) gone(r ref) {
 	a.t.Helper()
 	if state, err := a.tryShow(r.corr); !errors.Is(err, fencerow.ErrNotFound) &&
@@ -89,13 +90,15 @@ func pruneTakesAllLives(s *scene) {
 		s.Errorf("pruned %+v, want one entry", result)
 	}
 	s.gone(r)
-	if slots := s.slots(); len(slots) != 1 || slots[0].OpenSkips != 0 || len(slots[0].PendingCash) != 0 || slots[0].CashBalance != nil {
+	if slots := s.slots(); len(slots) != 1 || slots[0].OpenSkips != 0 || len(slots[0].PendingCash) != 0 ||
+		slots[0].CashBalance != nil {
 		s.Errorf("slots %+v, want the slot that was seen, and nothing on its way", slots)
 	}
 	// Nothing of it comes back with the next entry of that name.
 	again := s.put(skipping("a"))[0]
 	state := s.show(again)
-	if again.id == r.id || len(state.Outcomes) != 0 || state.Pending.Life != 1 || state.Skip == nil || state.Skip.ResolvedAt != nil {
+	if again.id == r.id || len(state.Outcomes) != 0 || state.Pending.Life != 1 || state.Skip == nil ||
+		state.Skip.ResolvedAt != nil {
 		s.Errorf("the next entry of the same name is %+v", *state)
 	}
 }
@@ -152,7 +155,8 @@ func pruneWalksInBoundedSteps(s *scene) {
 	if deleted != 20 {
 		s.Errorf("pruned %d entries in all, want 20", deleted)
 	}
-	if left := s.counts().ByStatus; left[fencerow.StatusCompleted] != 0 || left[fencerow.StatusDeadLettered] != 5 {
+	if left := s.counts().ByStatus; left[fencerow.StatusCompleted] != 0 ||
+		left[fencerow.StatusDeadLettered] != 5 {
 		s.Errorf("left %v, want the blocked ones", left)
 	}
 }

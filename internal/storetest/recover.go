@@ -27,7 +27,8 @@ func crashedRowsComeBack(s *scene) {
 	s.world.Advance(tolerance)
 	c := b.claimAll(refs...)
 	for _, e := range c.Entries {
-		if !e.Reclaimed || e.Attempt != 2 || !e.Uncertain || e.ExpiryCount != 1 || e.LastReason != fencerow.ReasonLeaseExpired {
+		if !e.Reclaimed || e.Attempt != 2 || !e.Uncertain || e.ExpiryCount != 1 ||
+			e.LastReason != fencerow.ReasonLeaseExpired {
 			s.Errorf("claimed %+v, want a reclaimed second attempt", e)
 		}
 	}

@@ -130,7 +130,8 @@ func releaseOfNoClaim(s *scene) {
 	s.claimAll(refs...)
 	before := s.picture(refs...)
 	for _, uncertain := range []bool{false, true} {
-		if verdicts := s.releaseAll(&fencerow.Claim{Token: fencerow.NewClaimToken()}, uncertain); len(verdicts) != 0 {
+		unknown := &fencerow.Claim{Token: fencerow.NewClaimToken()}
+		if verdicts := s.releaseAll(unknown, uncertain); len(verdicts) != 0 {
 			s.Errorf("released %+v under a token that nobody used", verdicts)
 		}
 	}

@@ -48,7 +48,8 @@ func requeuedEntryBeginsItsNextLife(s *scene) {
 		if after.Status != fencerow.StatusPending || p == nil || after.Lease != nil {
 			s.Fatalf("%s: the entry is %+v, want pending", kind, *after)
 		}
-		if p.Life != 2 || p.Attempts != 0 || !p.Uncertain || !p.Due || p.ExpiryCount != 0 || p.LastOutcome != "" || p.LastReason != "" {
+		if p.Life != 2 || p.Attempts != 0 || !p.Uncertain || !p.Due || p.ExpiryCount != 0 || p.LastOutcome != "" ||
+			p.LastReason != "" {
 			s.Errorf("%s: pending %+v is not that of a fresh life", kind, *p)
 		}
 		if len(after.Outcomes) != 1 || after.Outcomes[0] != before.Outcomes[0] {
@@ -125,7 +126,8 @@ func requeuedEntryCanBeParkedAgain(s *scene) {
 }
 
 func requeueOfNothing(s *scene) {
-	if err := s.tryRequeue(ref{corr: "nobody-has-this"}, fencerow.StatusDeadLettered); !errors.Is(err, fencerow.ErrNotFound) {
+	err := s.tryRequeue(ref{corr: "nobody-has-this"}, fencerow.StatusDeadLettered)
+	if !errors.Is(err, fencerow.ErrNotFound) {
 		s.Errorf("got %v, want not found", err)
 	}
 }

@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// lease is so long that a case which does not advance the clock never sees one end, however slow the machine.
+	// lease is so long that a case which does not advance the clock never sees one end, however slow the
+	// machine.
 	lease = fencerow.MaxLease
 	// tolerance is how much of the clock the calls of a case may use up by themselves.
 	tolerance = time.Minute
@@ -45,7 +46,8 @@ func (s *scene) worker(key fencerow.InstanceKey) *actor {
 // other returns a worker of another, fresh instance.
 func (s *scene) other() *actor { return s.worker(s.world.Instance()) }
 
-// actor is a worker: a store opened by a process, an instance and a worker id. Its methods end the case if a call fails.
+// actor is a worker: a store opened by a process, an instance and a worker id. Its methods end the case if a
+// call fails.
 type actor struct {
 	t     TB
 	store fencerow.Store
@@ -175,7 +177,8 @@ func (a *actor) claimed(c *fencerow.Claim, r ref) *fencerow.ClaimedEntry {
 
 func (a *actor) tryOne(corr fencerow.CorrelationID, force bool) (*fencerow.Claim, error) {
 	return a.store.ClaimOne(a.t.Context(), fencerow.ClaimOneParams{
-		Instance: a.key, Worker: a.name, Token: fencerow.NewClaimToken(), CorrelationID: corr, Lease: lease, ForceDue: force,
+		Instance: a.key, Worker: a.name, Token: fencerow.NewClaimToken(), CorrelationID: corr, Lease: lease,
+		ForceDue: force,
 	})
 }
 
@@ -196,7 +199,8 @@ func (a *actor) refused(corr fencerow.CorrelationID, force bool, why fencerow.Re
 		a.t.Fatalf("targeted claim: got %v, %v, want a refusal: %s", c, err, why)
 	}
 	foreign := why == fencerow.RefusedForeign
-	if errors.Is(err, fencerow.ErrForeignInstance) != foreign || errors.Is(err, fencerow.ErrUnavailable) == foreign {
+	if errors.Is(err, fencerow.ErrForeignInstance) != foreign ||
+		errors.Is(err, fencerow.ErrUnavailable) == foreign {
 		a.t.Fatalf("targeted claim: refusal %s is the wrong code", why)
 	}
 }
@@ -237,7 +241,9 @@ func (a *actor) applied(v fencerow.Verdict) {
 }
 
 // lost demands a verdict of claim lost with what the row has now.
-func (a *actor) lost(v fencerow.Verdict, why fencerow.LostReason, epoch fencerow.ClaimEpoch, kind fencerow.OutcomeKind) {
+func (a *actor) lost(
+	v fencerow.Verdict, why fencerow.LostReason, epoch fencerow.ClaimEpoch, kind fencerow.OutcomeKind,
+) {
 	a.t.Helper()
 	want := fencerow.Verdict{OutboxID: v.OutboxID, Lost: why, Epoch: epoch, Outcome: kind}
 	if v != want {
@@ -269,7 +275,9 @@ func (a *actor) releaseAll(c *fencerow.Claim, uncertain bool) []fencerow.Verdict
 }
 
 func (a *actor) tryRequeue(r ref, from fencerow.Status) error {
-	return a.store.Requeue(a.t.Context(), fencerow.RequeueParams{Instance: a.key, CorrelationID: r.corr, From: from})
+	return a.store.Requeue(a.t.Context(), fencerow.RequeueParams{
+		Instance: a.key, CorrelationID: r.corr, From: from,
+	})
 }
 
 func (a *actor) requeue(r ref, from fencerow.Status) {
@@ -322,7 +330,9 @@ func (a *actor) pending(r ref) *fencerow.PendingEntry {
 
 func (a *actor) list() []fencerow.PendingEntry {
 	a.t.Helper()
-	listed, err := a.store.ListPending(a.t.Context(), fencerow.ListPendingParams{Instance: a.key, Limit: fencerow.MaxPage})
+	listed, err := a.store.ListPending(a.t.Context(), fencerow.ListPendingParams{
+		Instance: a.key, Limit: fencerow.MaxPage,
+	})
 	return must(listed, err)(a.t)
 }
 
@@ -347,8 +357,8 @@ func (a *actor) slots() []fencerow.Slot {
 	return must(a.store.Slots(a.t.Context(), a.key))(a.t)
 }
 
-// picture renders all that can be seen of the instance and the given entries, but for ages. Two pictures are equal if nothing changed;
-// the clock must not be advanced between them.
+// picture renders all that can be seen of the instance and the given entries, but for ages. Two pictures are
+// equal if nothing changed; the clock must not be advanced between them.
 func (a *actor) picture(refs ...ref) string {
 	a.t.Helper()
 	var b strings.Builder

@@ -84,8 +84,8 @@ func successWithoutSlot(s *scene) {
 func acceptedSnapshotResolvesTheSlot(s *scene) {
 	elsewhere := skipping("elsewhere")
 	elsewhere.SlotID = "slot-2"
-	refs := s.put(skipping("refused"), skipping("retried"), skipping("parked"), skipping("waiting"), elsewhere, skipping("last"),
-		skipping("later"))
+	refs := s.put(skipping("refused"), skipping("retried"), skipping("parked"), skipping("waiting"), elsewhere,
+		skipping("last"), skipping("later"))
 	c := s.claimAll(refs...)
 	s.apply(c, booked(refs[0], snapshot("nowhere", "EUR", "1", 1)), retry(refs[1], 0),
 		outcome(refs[2], fencerow.OutcomeDeadLettered), booked(refs[4], snapshot("nowhere", "EUR", "1", 1)))
@@ -100,7 +100,8 @@ func acceptedSnapshotResolvesTheSlot(s *scene) {
 		s.Errorf("slots %+v, want 4 and 1 open skips", slots)
 	}
 	// In one call the snapshot of one resolves the skip of the other, whichever comes first.
-	s.apply(c, booked(refs[6], snapshot("nowhere", "EUR", "1", 1)), booked(refs[3], snapshot("slot-1", "EUR", "2", 2)))
+	s.apply(c, booked(refs[6], snapshot("nowhere", "EUR", "1", 1)),
+		booked(refs[3], snapshot("slot-1", "EUR", "2", 2)))
 	s.skipOpen(refs[6], false)
 	s.skipOpen(refs[3], false)
 }

@@ -38,14 +38,17 @@ func slotIsShown(s *scene) {
 // nameSlot names a slot.
 func (a *actor) nameSlot(slot fencerow.SlotID, strategy string) {
 	a.t.Helper()
-	noError(a.t, a.store.NameSlot(a.t.Context(), fencerow.NameSlotParams{Instance: a.key, Slot: slot, Strategy: strategy}))
+	noError(a.t, a.store.NameSlot(a.t.Context(), fencerow.NameSlotParams{
+		Instance: a.key, Slot: slot, Strategy: strategy,
+	}))
 }
 
 func slotShowsWhatIsOnItsWay(s *scene) {
-	refs := s.put(skipping("a"), skipping("b"), money("c", "slot-1", "100", "USD"), money("d", "slot-2", "7", "EUR"),
-		money("e", "slot-1", "3", "EUR"))
+	refs := s.put(skipping("a"), skipping("b"), money("c", "slot-1", "100", "USD"),
+		money("d", "slot-2", "7", "EUR"), money("e", "slot-1", "3", "EUR"))
 	c := s.claimAll(refs...)
-	s.apply(c, outcome(refs[1], fencerow.OutcomeConflictBlocked), booked(refs[4], snapshot("slot-1", "EUR", "50", 4)))
+	s.apply(c, outcome(refs[1], fencerow.OutcomeConflictBlocked),
+		booked(refs[4], snapshot("slot-1", "EUR", "50", 4)))
 	slots := s.slots()
 	if len(slots) != 2 {
 		s.Fatalf("slots %+v, want two", slots)
@@ -59,7 +62,9 @@ func slotShowsWhatIsOnItsWay(s *scene) {
 		{Currency: "USD", Pending: decimal.New(100, 0), PendingCount: 1},
 	})
 	s.slotIs("slot-1", snapshot("slot-1", "EUR", "50", 4))
-	s.sameSums(slots[1].PendingCash, []fencerow.CashDelta{{Currency: "EUR", Pending: decimal.New(7, 0), PendingCount: 1}})
+	s.sameSums(slots[1].PendingCash, []fencerow.CashDelta{
+		{Currency: "EUR", Pending: decimal.New(7, 0), PendingCount: 1},
+	})
 	s.slotIs("slot-2", nil)
 }
 

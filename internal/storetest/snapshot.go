@@ -41,8 +41,10 @@ func (a *actor) slotIs(id fencerow.SlotID, want *fencerow.Snapshot) {
 		if slot.CashBalance == nil || slot.LedgerVersion == nil || slot.UpdatedAt == nil {
 			a.t.Fatalf("slot %+v has no snapshot, want %+v", slot, *want)
 		}
-		if slot.Currency != want.Currency || *slot.LedgerVersion != want.Version || !slot.CashBalance.Equal(want.CashBalance) {
-			a.t.Fatalf("slot %+v has balance %s of version %d, want %+v", slot, slot.CashBalance, *slot.LedgerVersion, *want)
+		if slot.Currency != want.Currency || *slot.LedgerVersion != want.Version ||
+			!slot.CashBalance.Equal(want.CashBalance) {
+			a.t.Fatalf("slot %+v has balance %s of version %d, want %+v", slot, slot.CashBalance, *slot.LedgerVersion,
+				*want)
 		}
 		return
 	}

@@ -1,11 +1,12 @@
-// Package storetest is the contract of [fencerow.Store] as tests. Both stores run it; each case is named for the claim that it shows.
+// Package storetest is the contract of [fencerow.Store] as tests. Both stores run it; each case is named for
+// the claim that it shows.
 //
-// [Run] runs the suite on a store. [RunFrozenClock] adds the boundary cases for a store whose clock stands still between two calls.
-// [Rejects] runs cases on a store with a guard removed and demands that they fail. [Differential] runs random sequences of calls on two
-// stores and compares every answer.
+// [Run] runs the suite on a store. [RunFrozenClock] adds the boundary cases for a store whose clock stands
+// still between two calls. [Rejects] runs cases on a store with a guard removed and demands that they fail.
+// [Differential] runs random sequences of calls on two stores and compares every answer.
 //
-// The cases assume nothing about absolute time: they move the clock with [World.Advance] and compare durations, with a minute of
-// tolerance for the time that the calls themselves take.
+// The cases assume nothing about absolute time: they move the clock with [World.Advance] and compare
+// durations, with a minute of tolerance for the time that the calls themselves take.
 package storetest
 
 import (
@@ -20,7 +21,8 @@ import (
 	"github.com/fourblocks2020/fencerow"
 )
 
-// TB is what a case needs of a test: [*testing.T] and rapid's T have it, and so has what [Check] records with.
+// TB is what a case needs of a test: [*testing.T] and rapid's T have it, and so has what [Check] records
+// with.
 type TB interface {
 	Helper()
 	Name() string
@@ -33,8 +35,8 @@ type TB interface {
 
 // Harness makes worlds.
 type Harness interface {
-	// World returns the data for one case. Worlds are used concurrently; what one does is not seen in another, except that they may
-	// share a database. Whatever fails in a world fails t.
+	// World returns the data for one case. Worlds are used concurrently; what one does is not seen in another,
+	// except that they may share a database. Whatever fails in a world fails t.
 	World(t TB) World
 }
 
@@ -49,14 +51,15 @@ type World interface {
 
 // Twin is what [Differential] needs of a world.
 type Twin interface {
-	// Open returns a store on the world's data as a process of its own would open it: the highest epoch seen is not shared.
+	// Open returns a store on the world's data as a process of its own would open it: the highest epoch seen is
+	// not shared.
 	Open() fencerow.Store
 	// Instance returns an instance key that nothing in the data uses.
 	Instance() fencerow.InstanceKey
 	// Advance moves the store's clock ahead by d, as the rows of this world's instances see it.
 	Advance(d time.Duration)
-	// SetLastEpoch raises the last epoch of a pending row that no claim holds: far ahead of the clock, it is what a clock stepped back
-	// leaves behind.
+	// SetLastEpoch raises the last epoch of a pending row that no claim holds: far ahead of the clock, it is
+	// what a clock stepped back leaves behind.
 	SetLastEpoch(fencerow.InstanceKey, fencerow.OutboxID, fencerow.ClaimEpoch)
 }
 
@@ -69,9 +72,10 @@ type testCase struct {
 // cases lists the suite, file by file.
 func cases() []testCase {
 	return slices.Concat(
-		enqueueCases(), contentCases(), claimCases(), targetedCases(), outcomeCases(), fenceCases(), recoverCases(), suspectCases(),
-		epochCases(), releaseCases(), isolationCases(), requeueCases(), snapshotCases(), skipCases(), slotCases(), listCases(),
-		sumCases(), viewCases(), pruneCases(), holdCases(), boundCases(), concurrentCases(),
+		enqueueCases(), contentCases(), claimCases(), targetedCases(), outcomeCases(), fenceCases(),
+		recoverCases(), suspectCases(), epochCases(), releaseCases(), isolationCases(), requeueCases(),
+		snapshotCases(), skipCases(), slotCases(), listCases(), sumCases(), viewCases(), pruneCases(),
+		holdCases(), boundCases(), concurrentCases(),
 	)
 }
 
@@ -81,7 +85,8 @@ func Run(t *testing.T, h Harness) {
 	runCases(t, h, cases())
 }
 
-// RunFrozenClock runs the boundary cases: what happens exactly when something is due or over. They need a clock that only Advance moves.
+// RunFrozenClock runs the boundary cases: what happens exactly when something is due or over. They need a
+// clock that only Advance moves.
 func RunFrozenClock(t *testing.T, h Harness) {
 	t.Helper()
 	runCases(t, h, frozenCases())
@@ -103,8 +108,9 @@ type Failure struct {
 	Message string
 }
 
-// Check runs cases on the harness's store and returns those that fail, in the order of the suite: the named ones, or all if none is
-// named. It is how a store with a guard removed is shown to be rejected. An unknown name is a failure too.
+// Check runs cases on the harness's store and returns those that fail, in the order of the suite: the named
+// ones, or all if none is named. It is how a store with a guard removed is shown to be rejected. An unknown
+// name is a failure too.
 func Check(h Harness, names ...string) []Failure {
 	var failures []Failure
 	all := cases()
@@ -124,13 +130,16 @@ func Check(h Harness, names ...string) []Failure {
 	return failures
 }
 
-// Rejects demands that the harness's store, which lacks a guard, fails each of the named cases; if none is named, at least one of the
-// suite. It returns what failed.
+// Rejects demands that the harness's store, which lacks a guard, fails each of the named cases; if none is
+// named, at least one of the suite. It returns what failed.
 func Rejects(t testing.TB, h Harness, names ...string) []Failure {
 	t.Helper()
 	failures := Check(h, names...)
 	for _, name := range names {
-		if !slices.ContainsFunc(failures, func(f Failure) bool { return f.Case == name && f.Message != "no such case" }) {
+		if !slices.ContainsFunc(failures, func(f Failure) bool {
+			return f.Case == name &&
+				f.Message != "no such case"
+		}) {
 			t.Errorf("%s accepts a store that lacks the guard, or does not exist", name)
 		}
 	}

@@ -57,7 +57,8 @@ func moneyIsPending(s *scene) {
 }
 
 func sumsArePerCurrency(s *scene) {
-	s.put(money("a", "", "-5", "USD"), money("b", "s", "1.25", "EUR"), money("c", "", "0", "AAA"), money("d", "", "3", "USD"),
+	s.put(money("a", "", "-5", "USD"), money("b", "s", "1.25", "EUR"), money("c", "", "0", "AAA"),
+		money("d", "", "3", "USD"),
 		plain("no-currency"), money("e", "", "7", "B1B"))
 	s.sumsTo("",
 		fencerow.CashDelta{Currency: "AAA", PendingCount: 1},
@@ -69,13 +70,15 @@ func sumsArePerCurrency(s *scene) {
 
 func sumsAreExact(s *scene) {
 	nines := "99999999999999999999.999999999999999999"
-	s.put(money("a", "", nines, "EUR"), money("b", "", nines, "EUR"), money("c", "", "0.000000000000000001", "EUR"))
+	s.put(money("a", "", nines, "EUR"), money("b", "", nines, "EUR"),
+		money("c", "", "0.000000000000000001", "EUR"))
 	for range 10 {
 		s.put(money(s.fresh(), "", "0.1", "USD"))
 	}
 	s.sumsTo("",
 		fencerow.CashDelta{
-			Currency: "EUR", Pending: decimal.RequireFromString("199999999999999999999.999999999999999999"), PendingCount: 3,
+			Currency: "EUR", Pending: decimal.RequireFromString("199999999999999999999.999999999999999999"),
+			PendingCount: 3,
 		},
 		fencerow.CashDelta{Currency: "USD", Pending: decimal.New(1, 0), PendingCount: 10},
 	)
@@ -87,7 +90,8 @@ func sumsAreExact(s *scene) {
 }
 
 func sumOfASlot(s *scene) {
-	refs := s.put(money("a", "slot-1", "1", "EUR"), money("b", "slot-1", "2", "EUR"), money("c", "slot-2", "4", "EUR"),
+	refs := s.put(money("a", "slot-1", "1", "EUR"), money("b", "slot-1", "2", "EUR"),
+		money("c", "slot-2", "4", "EUR"),
 		money("d", "", "8", "EUR"))
 	s.finish(refs[1], fencerow.OutcomeDeadLettered)
 	s.sumsTo("slot-1", fencerow.CashDelta{
@@ -113,7 +117,8 @@ func requeuedMoneyIsPending(s *scene) {
 	s.sumsTo("")
 	s.sumsTo("slot-1")
 	counts := s.counts().ByStatus
-	if counts[fencerow.StatusCompleted] != 1 || counts[fencerow.StatusDeadLettered] != 0 || counts[fencerow.StatusPermanentFailure] != 0 {
+	if counts[fencerow.StatusCompleted] != 1 || counts[fencerow.StatusDeadLettered] != 0 ||
+		counts[fencerow.StatusPermanentFailure] != 0 {
 		s.Errorf("counts %v, want one completed entry and nothing of its earlier lives", counts)
 	}
 }

@@ -22,7 +22,8 @@ func targetedClaimTakesItsEntryOnly(s *scene) {
 	refs := s.fill(3)
 	c := must(s.tryOne(refs[1].corr, false))(s)
 	s.sameRows(c, refs[1])
-	if c.Epoch <= 0 || c.Instance != s.key || c.LeaseExpiresAt.Sub(c.ClaimedAt) != lease || c.Entries[0].Attempt != 1 {
+	if c.Epoch <= 0 || c.Instance != s.key || c.LeaseExpiresAt.Sub(c.ClaimedAt) != lease ||
+		c.Entries[0].Attempt != 1 {
 		s.Errorf("claim %+v does not name what it is", *c)
 	}
 	s.claimAll(refs[0], refs[2])
@@ -109,14 +110,16 @@ func targetedReclaimFreesTheWholeClaim(s *scene) {
 	b := s.worker(s.key)
 	c := must(b.tryOne(refs[1].corr, false))(s)
 	e := b.claimed(c, refs[1])
-	if !e.Reclaimed || e.Attempt != 2 || e.ExpiryCount != 1 || !e.Uncertain || e.LastReason != fencerow.ReasonLeaseExpired {
+	if !e.Reclaimed || e.Attempt != 2 || e.ExpiryCount != 1 || !e.Uncertain ||
+		e.LastReason != fencerow.ReasonLeaseExpired {
 		s.Errorf("claimed %+v, want a reclaimed second attempt", *e)
 	}
 	if c.Epoch <= lost.Epoch {
 		s.Errorf("epoch %d is not above %d", c.Epoch, lost.Epoch)
 	}
 	for _, r := range []ref{refs[0], refs[2]} {
-		if p := s.pending(r); p.Attempts != 1 || p.ExpiryCount != 1 || !p.Uncertain || !p.Due || s.show(r).Lease != nil {
+		if p := s.pending(r); p.Attempts != 1 || p.ExpiryCount != 1 || !p.Uncertain || !p.Due ||
+			s.show(r).Lease != nil {
 			s.Errorf("row %d was not freed with the claim: %+v", r.id, *p)
 		}
 	}
@@ -125,7 +128,8 @@ func targetedReclaimFreesTheWholeClaim(s *scene) {
 			s.Errorf("claimed %+v, which an earlier call had freed", e)
 		}
 	}
-	for _, v := range s.record(lost, outcome(refs[0], fencerow.OutcomeCompleted), outcome(refs[1], fencerow.OutcomeCompleted)) {
+	for _, v := range s.record(lost, outcome(refs[0], fencerow.OutcomeCompleted),
+		outcome(refs[1], fencerow.OutcomeCompleted)) {
 		if v.Applied || v.Lost != fencerow.LostReclaimed {
 			s.Errorf("got %+v, want reclaimed", v)
 		}

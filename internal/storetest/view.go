@@ -46,7 +46,8 @@ func countsTellLeasedFromDue(s *scene) {
 	s.one(refs[0])
 	s.one(refs[1])
 	s.apply(s.one(refs[2]), retry(refs[2], 10*time.Hour))
-	if c := s.counts(); c.Leased != 2 || c.Due != 3 || c.ByStatus[fencerow.StatusPending] != 6 || c.HeldSince != nil {
+	if c := s.counts(); c.Leased != 2 || c.Due != 3 || c.ByStatus[fencerow.StatusPending] != 6 ||
+		c.HeldSince != nil {
 		s.Errorf("counts %+v, want 2 leased and 3 due of 6", *c)
 	}
 	s.world.Advance(lease + tolerance)
@@ -82,10 +83,11 @@ func oldestDue(s *scene) {
 
 func claimsAreListed(s *scene) {
 	refs := s.fill(6)
-	for i, minutes := range []time.Duration{40, 20, 30} {
+	for i, minutes := range []int{40, 20, 30} {
 		must(s.store.ClaimBatch(s.Context(), fencerow.ClaimBatchParams{
-			Instance: s.key, Worker: fencerow.WorkerID("w-" + string(rune('a'+i))), Token: fencerow.NewClaimToken(), Limit: i + 1,
-			Lease: minutes * time.Minute,
+			Instance: s.key, Worker: fencerow.WorkerID("w-" + string(rune('a'+i))), Token: fencerow.NewClaimToken(),
+			Limit: i + 1,
+			Lease: time.Duration(minutes) * time.Minute,
 		}))(s)
 	}
 	s.world.Advance(25 * time.Minute)
@@ -110,7 +112,8 @@ func claimsAreListed(s *scene) {
 	}
 	for _, r := range refs {
 		l := s.show(r).Lease
-		if l == nil || !slices.ContainsFunc(leases, func(other fencerow.LeaseInfo) bool { return other.Epoch == l.Epoch }) {
+		listed := func(other fencerow.LeaseInfo) bool { return other.Epoch == l.Epoch }
+		if l == nil || !slices.ContainsFunc(leases, listed) {
 			s.Errorf("row %d shows a lease %+v that is not in the list", r.id, l)
 		}
 	}

@@ -1,5 +1,5 @@
-// Package memworld is the memory store as one side of [storetest.Differential], for the tests of other stores. It works by the store's
-// public methods alone.
+// Package memworld is the memory store as one side of [storetest.Differential], for the tests of other
+// stores. It works by the store's public methods alone.
 package memworld
 
 import (
@@ -41,8 +41,8 @@ func (w *World) Instance() fencerow.InstanceKey {
 // Advance implements [storetest.Twin].
 func (w *World) Advance(d time.Duration) { w.nanos.Add(int64(d)) }
 
-// SetLastEpoch implements [storetest.Twin] in the way in which it happens: the clock is ahead while the row is claimed and given back, and
-// is then stepped back. A hold is lifted meanwhile.
+// SetLastEpoch implements [storetest.Twin] in the way in which it happens: the clock is ahead while the row
+// is claimed and given back, and is then stepped back. A hold is lifted meanwhile.
 func (w *World) SetLastEpoch(key fencerow.InstanceKey, id fencerow.OutboxID, epoch fencerow.ClaimEpoch) {
 	w.t.Helper()
 	ctx, process := w.t.Context(), w.store.Reopen()
