@@ -55,7 +55,8 @@
 // durations cross the wire. A worker never trusts its own idea of a lease for writing; for sending it uses a
 // trust window that ends safely before the lease can:
 //
-//	start a delivery only while  now + delivery timeout + margin < (time before the claim was requested) + lease
+//	start a delivery only while
+//	    now + delivery timeout + margin < (time before the claim was requested) + lease
 //
 // measured by the later of the monotonic and the wall clock. A worker that is wrong about its lease (stopped,
 // suspended, partitioned) is refused by the token when it records, and by a ledger that looks at the fencing

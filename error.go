@@ -10,7 +10,7 @@ import (
 
 // Code is an error of a closed vocabulary: a sentinel to compare with errors.Is. Its text is the code and
 // nothing else.
-type Code string
+type Code string //nolint:errname // many codes are no errors of their own: they say what another error is
 
 // Error returns the code.
 func (c Code) Error() string { return string(c) }
@@ -128,7 +128,7 @@ func (e *Error) Is(target error) bool {
 func (e *Error) Unwrap() error { return e.context }
 
 // Format writes the same text for every verb.
-func (e *Error) Format(f fmt.State, _ rune) { fmt.Fprint(f, e.Error()) } //nolint:errcheck // as fmt itself
+func (e *Error) Format(f fmt.State, _ rune) { fmt.Fprint(f, e.Error()) }
 
 // LogValue returns the code.
 func (e *Error) LogValue() slog.Value { return slog.StringValue(string(e.code)) }

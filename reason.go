@@ -15,7 +15,7 @@ const (
 	ReasonEchoConflict       ReasonCode = "echo_conflict"       // a success whose echo contradicts what was sent
 	ReasonContentConflict    ReasonCode = "content_conflict"    // the ledger has other content under our key
 	ReasonConflict           ReasonCode = "conflict"            // 409s that never resolved
-	ReasonAnswerUnreadable   ReasonCode = "answer_unreadable"   // not HTTP, or a 2xx whose body is not an answer document
+	ReasonAnswerUnreadable   ReasonCode = "answer_unreadable"   // not HTTP, or a 2xx without an answer document
 	ReasonAnswerIncomplete   ReasonCode = "answer_incomplete"   // 2xx without the echo that is required
 	ReasonAcceptedNotBooked  ReasonCode = "accepted_not_booked" // 202
 	ReasonUnexpectedSuccess  ReasonCode = "unexpected_success"  // another 2xx
@@ -34,7 +34,7 @@ const (
 	ReasonRetryableStatus    ReasonCode = "retryable_status"    // a 4xx configured as retryable
 	ReasonLedgerError        ReasonCode = "ledger_error"        // 500
 	ReasonLedgerUnavailable  ReasonCode = "ledger_unavailable"  // 502, 503, 504 and other 5xx
-	ReasonStaleFencingToken  ReasonCode = "stale_fencing_token" // the ledger has seen a higher fencing token for the key
+	ReasonStaleFencingToken  ReasonCode = "stale_fencing_token" // the ledger has seen a higher one for the key
 )
 
 // Reasons for which no answer came.
@@ -46,7 +46,7 @@ const (
 	ReasonTLSFailed             ReasonCode = "tls_failed"
 	ReasonAddressBlocked        ReasonCode = "address_blocked"        // refused by our own address rules
 	ReasonCredentialsUnreadable ReasonCode = "credentials_unreadable" // the token file cannot be read
-	ReasonConnectionCut         ReasonCode = "connection_cut"         // reset or EOF after the first request byte
+	ReasonConnectionCut         ReasonCode = "connection_cut"         // reset or EOF after the first byte
 	ReasonDeliveryTimeout       ReasonCode = "delivery_timeout"
 	ReasonTrustWindowEnded      ReasonCode = "trust_window_ended"
 	ReasonDeliveryPanicked      ReasonCode = "delivery_panicked"
@@ -65,7 +65,8 @@ const (
 func ReasonCodes() []ReasonCode {
 	return []ReasonCode{
 		ReasonEchoConflict, ReasonContentConflict, ReasonConflict, ReasonAnswerUnreadable, ReasonAnswerIncomplete,
-		ReasonAcceptedNotBooked, ReasonUnexpectedSuccess, ReasonRedirected, ReasonBadRequest, ReasonCredentialsRefused,
+		ReasonAcceptedNotBooked, ReasonUnexpectedSuccess, ReasonRedirected, ReasonBadRequest,
+		ReasonCredentialsRefused,
 		ReasonRequestRefused, ReasonEndpointRefused, ReasonRequestTimeout, ReasonInFlight, ReasonTooLarge,
 		ReasonMisdirected, ReasonContentRefused, ReasonNotReady, ReasonThrottled, ReasonRetryableStatus,
 		ReasonLedgerError, ReasonLedgerUnavailable, ReasonStaleFencingToken,
