@@ -24,8 +24,8 @@ var (
 	broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
 )
 
-// blocked reports whether a ledger must not be looked for at addr. Loopback and private networks are allowed: ledgers
-// live there.
+// blocked reports whether a ledger must not be looked for at addr. Loopback and private networks are allowed:
+// ledgers live there.
 func blocked(addr netip.Addr) bool {
 	addr = addr.Unmap().WithZone("")
 	if nat64.Contains(addr) {
@@ -43,8 +43,8 @@ func blocked(addr netip.Addr) bool {
 	return false
 }
 
-// addressRule returns a net.Dialer.Control function. It sees each address after the name was resolved and just before
-// the connection is made, so a name that resolves anew cannot get past it.
+// addressRule returns a net.Dialer.Control function. It sees each address after the name was resolved and
+// just before the connection is made, so a name that resolves anew cannot get past it.
 func addressRule(loopbackOnly bool) func(network, address string, c syscall.RawConn) error {
 	return func(_, address string, _ syscall.RawConn) error {
 		ap, err := netip.ParseAddrPort(address)

@@ -30,9 +30,9 @@ type document struct {
 	snapshot      *fencerow.Snapshot
 }
 
-// parseDocument reads an answer and reports whether it is one: a JSON object in which no known member is given twice and
-// result and the echoes have the right types. A snapshot that cannot be read becomes [refusedSnapshot]; the rest of the
-// answer stands.
+// parseDocument reads an answer and reports whether it is one: a JSON object in which no known member is
+// given twice and result and the echoes have the right types. A snapshot that cannot be read becomes
+// [refusedSnapshot]; the rest of the answer stands.
 func parseDocument(body []byte) (document, bool) {
 	var d document
 	if !jsonwalk.IsObject(body) {
@@ -81,8 +81,8 @@ func text(value []byte, s *string) bool {
 	return ok
 }
 
-// refusedSnapshot stands for one that was given and is no good. No entry accepts it, so the store says that it was
-// refused and leaves the skip open, while nothing that the ledger wrote goes any further.
+// refusedSnapshot stands for one that was given and is no good. No entry accepts it, so the store says that
+// it was refused and leaves the skip open, while nothing that the ledger wrote goes any further.
 func refusedSnapshot() *fencerow.Snapshot { return &fencerow.Snapshot{Version: -1} }
 
 // snapshotFor returns the snapshot if it is e's own, nil if there is none.
@@ -93,8 +93,8 @@ func (d *document) snapshotFor(e *fencerow.Entry) *fencerow.Snapshot {
 	return d.snapshot
 }
 
-// parseSnapshot is strict: strings, a plain decimal in a string, an integer without sign, point or exponent, nothing
-// twice. Numbers are not read as floats anywhere.
+// parseSnapshot is strict: strings, a plain decimal in a string, an integer without sign, point or exponent,
+// nothing twice. Numbers are not read as floats anywhere.
 func parseSnapshot(value []byte) *fencerow.Snapshot {
 	if !jsonwalk.IsNested(value) {
 		return refusedSnapshot()
@@ -171,8 +171,8 @@ func (d *document) echo(correlationID, digest string) echo {
 	return e
 }
 
-// sha256Member returns the sha-256 member of a Content-Digest dictionary, or "" if it has none: a digest of another kind
-// neither agrees nor contradicts.
+// sha256Member returns the sha-256 member of a Content-Digest dictionary, or "" if it has none: a digest of
+// another kind neither agrees nor contradicts.
 func sha256Member(digests string) string {
 	for member := range strings.SplitSeq(digests, ",") {
 		if member = strings.Trim(member, " \t"); strings.HasPrefix(member, "sha-256=") {
@@ -182,8 +182,8 @@ func sha256Member(digests string) string {
 	return ""
 }
 
-// isJSON reports whether a body may be read as JSON. An absent type is no objection; a wrong one is: a captive portal
-// answers 200 with text/html.
+// isJSON reports whether a body may be read as JSON. An absent type is no objection; a wrong one is: a
+// captive portal answers 200 with text/html.
 func isJSON(header http.Header) bool {
 	if encoding := header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
 		return false

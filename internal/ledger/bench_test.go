@@ -50,8 +50,8 @@ func BenchmarkDeliver(b *testing.B) {
 	})
 }
 
-// BenchmarkBareHTTP makes the same requests with nothing but net/http, and looks at no more than the status of the answer:
-// what Deliver is measured against.
+// BenchmarkBareHTTP makes the same requests with nothing but net/http, and looks at no more than the status
+// of the answer: what Deliver is measured against.
 func BenchmarkBareHTTP(b *testing.B) {
 	url := benchStub(b)
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: inFlight}}
@@ -82,7 +82,7 @@ func BenchmarkBareHTTP(b *testing.B) {
 				return
 			}
 			_, err = io.Copy(io.Discard, response.Body)
-			response.Body.Close() //nolint:errcheck // it was read
+			response.Body.Close()
 			if err != nil || response.StatusCode != http.StatusCreated {
 				b.Errorf("status %d, %v", response.StatusCode, err)
 				return

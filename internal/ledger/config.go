@@ -24,21 +24,22 @@ const (
 
 // Config says where the ledger is and how it speaks. Everything in it comes from the operator.
 type Config struct {
-	// URL receives one POST for each attempt. It is https, except to loopback or with AllowInsecure; it has no user info
-	// and no fragment.
+	// URL receives one POST for each attempt. It is https, except to loopback or with AllowInsecure; it has no
+	// user info and no fragment.
 	URL string
-	// ReadbackURL, if set, makes [HTTP.Resolve] possible: GET <ReadbackURL>/<path-escaped idempotency key>. The rules
-	// are those of URL.
+	// ReadbackURL, if set, makes [HTTP.Resolve] possible: GET <ReadbackURL>/<path-escaped idempotency key>. The
+	// rules are those of URL.
 	ReadbackURL string
 	// AllowInsecure allows plain http to hosts other than loopback.
 	AllowInsecure bool
 
-	// TokenFile holds the bearer token; empty sends none. It is read again when it changes (within a second) and after
-	// the ledger refused the token. White space around the token is ignored.
+	// TokenFile holds the bearer token; empty sends none. It is read again when it changes (within a second) and
+	// after the ledger refused the token. White space around the token is ignored.
 	TokenFile string
 	// TokenHeader defaults to Authorization.
 	TokenHeader string
-	// TokenScheme stands before the token. It defaults to Bearer for Authorization and to [NoScheme] for other headers.
+	// TokenScheme stands before the token. It defaults to Bearer for Authorization and to [NoScheme] for other
+	// headers.
 	TokenScheme string
 
 	// QuoteKey sends the idempotency key as an RFC 8941 string, in quotes.
@@ -109,7 +110,8 @@ func orDefault[T comparable](value, fallback T) T {
 	return value
 }
 
-// parseURL checks an address from the configuration. Its value is not repeated: it may hold a secret by mistake.
+// parseURL checks an address from the configuration. Its value is not repeated: it may hold a secret by
+// mistake.
 func parseURL(field, s string, allowInsecure bool) (*url.URL, error) {
 	u, err := url.Parse(s)
 	switch {

@@ -31,7 +31,8 @@ func TestEndingsWithoutAWholeAnswer(t *testing.T) {
 		{"NotHTTP", "SSH-2.0-OpenSSH_9.2\r\n\r\n", unreadable},
 		{"HeadersOverTheLimit", "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 70<<10) + "\r\n\r\n", unreadable},
 		{"BodyTruncated", "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{}", resolving(unreadable)},
-		{"ChunksTruncated", "HTTP/1.1 201 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n", resolving(unreadable)},
+		{"ChunksTruncated", "HTTP/1.1 201 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n",
+			resolving(unreadable)},
 		{"EmptyUntilTheConnectionEnds", "HTTP/1.1 200 OK\r\n\r\n", resolving(unreadable)},
 		{"DocumentUntilTheConnectionEnds", "HTTP/1.1 200 OK\r\n\r\n{}", answer(delivered, answered, entry, "")},
 		{"EmptyChunks", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
@@ -72,7 +73,7 @@ func TestNobodyListeningIsNotSent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Close() //nolint:errcheck // only its address was wanted
+	l.Close()
 	got := newHTTP(t, "http://"+l.Addr().String(), nil).Deliver(withPatience(t), delivery())
 	if want := answer(retryable, notSent, target, fencerow.ReasonConnectRefused); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -84,7 +85,7 @@ func TestEndOfTheContext(t *testing.T) {
 	type end struct {
 		name   string
 		reason fencerow.ReasonCode
-		make   func(context.Context) (context.Context, context.CancelFunc)
+		begin  func(context.Context) (context.Context, context.CancelFunc)
 	}
 	soon := func() time.Time { return time.Now().Add(50 * time.Millisecond) }
 	ends := []end{
@@ -106,13 +107,13 @@ func TestEndOfTheContext(t *testing.T) {
 	for _, e := range ends {
 		t.Run(e.name, func(t *testing.T) {
 			t.Run("AfterTheRequestIsUnknown", func(t *testing.T) {
-				got := deliverToHanging(t, e.make, "")
+				got := deliverToHanging(t, e.begin, "")
 				if want := answer(retryable, unknown, entry, e.reason); got != want {
 					t.Errorf("got %+v, want %+v", got, want)
 				}
 			})
 			t.Run("InTheBodyOfASuccessIsWorthResolving", func(t *testing.T) {
-				got := deliverToHanging(t, e.make, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{")
+				got := deliverToHanging(t, e.begin, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{")
 				want := answer(retryable, unknown, entry, e.reason)
 				want.Resolve = e.reason != fencerow.ReasonDeliveryStopped
 				if got != want {
@@ -120,15 +121,15 @@ func TestEndOfTheContext(t *testing.T) {
 				}
 			})
 			t.Run("BeforeAConnectionIsNotSent", func(t *testing.T) {
-				ctx, cancel := e.make(t.Context())
+				ctx, cancel := e.begin(t.Context())
 				defer cancel()
 				<-ctx.Done()
 				h := newHTTP(t, newServer(t, func(http.ResponseWriter, *http.Request) { t.Error("sent") }).URL, nil)
 				want := answer(retryable, notSent, target, e.reason)
-				switch e.reason {
-				case fencerow.ReasonDeliveryTimeout:
+				if e.reason == fencerow.ReasonDeliveryTimeout {
 					want.Reason = fencerow.ReasonDialTimeout
-				case fencerow.ReasonDeliveryStopped:
+				}
+				if e.reason == fencerow.ReasonDeliveryStopped {
 					want.Scope = entry
 				}
 				if got := h.Deliver(ctx, delivery()); got != want {
@@ -141,14 +142,14 @@ func TestEndOfTheContext(t *testing.T) {
 
 // deliverToHanging delivers to a ledger that reads the request, writes text and then says nothing more.
 func deliverToHanging(
-	t *testing.T, make func(context.Context) (context.Context, context.CancelFunc), text string,
+	t *testing.T, begin func(context.Context) (context.Context, context.CancelFunc), text string,
 ) fencerow.Answer {
 	t.Helper()
 	url := rawServer(t, true, func(_ int, conn net.Conn) {
 		io.WriteString(conn, text) //nolint:errcheck // the client may have had enough
 		io.Copy(io.Discard, conn)  //nolint:errcheck // until the client gives up
 	})
-	ctx, cancel := make(t.Context())
+	ctx, cancel := begin(t.Context())
 	defer cancel()
 	return newHTTP(t, url, nil).Deliver(ctx, delivery())
 }
@@ -210,7 +211,8 @@ func TestConcurrentDeliveriesKeepTheirAnswersApart(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if c := stub.Counters(); c.Booked != workers*each || c.Duplicates != workers*each || c.Requests != 2*workers*each {
+	if c := stub.Counters(); c.Booked != workers*each || c.Duplicates != workers*each ||
+		c.Requests != 2*workers*each {
 		t.Errorf("counters are %+v", c)
 	}
 }

@@ -19,8 +19,8 @@ type dialError struct{ reason fencerow.ReasonCode }
 
 func (e *dialError) Error() string { return string(e.reason) }
 
-// dialer makes connections under the address rules, and finishes the TLS handshake itself, so that the bytes counted on a
-// connection are those of requests.
+// dialer makes connections under the address rules, and finishes the TLS handshake itself, so that the bytes
+// counted on a connection are those of requests.
 type dialer struct {
 	plain, secure net.Dialer
 	tls           *tls.Config
@@ -110,8 +110,8 @@ func dialReason(err error) fencerow.ReasonCode {
 	return fencerow.ReasonUnreachable
 }
 
-// countedConn counts the bytes of requests and answers, and notes its end. Over TLS it wraps the TLS connection, so that neither handshake
-// nor closing alert counts.
+// countedConn counts the bytes of requests and answers, and notes its end. Over TLS it wraps the TLS
+// connection, so that neither handshake nor closing alert counts.
 type countedConn struct {
 	net.Conn
 	written, read atomic.Int64

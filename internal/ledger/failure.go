@@ -54,7 +54,8 @@ func ended(ctx context.Context) fencerow.ReasonCode {
 	return fencerow.ReasonDeliveryStopped
 }
 
-// brokenAnswer tells a connection that ended from one that carried something other than HTTP within the limits.
+// brokenAnswer tells a connection that ended from one that carried something other than HTTP within the
+// limits.
 func (a *attempt) brokenAnswer() fencerow.ReasonCode {
 	if !a.answered() || a.conn.ended.Load() {
 		return fencerow.ReasonConnectionCut

@@ -13,7 +13,8 @@ import (
 func TestRetryAfterForms(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 500e6, time.UTC)
 	for value, want := range map[string]time.Duration{
-		"": 0, "0": 0, "1": time.Second, " 90\t": 90 * time.Second, "007": 7 * time.Second, "3599": 3599 * time.Second,
+		"": 0, "0": 0, "1": time.Second, " 90\t": 90 * time.Second, "007": 7 * time.Second,
+		"3599": 3599 * time.Second,
 		"3600": time.Hour, "315360000": time.Hour, "99999999999999999999999999": time.Hour,
 		"-5": 0, "+5": 0, "1.5": 0, "1e3": 0, "soon": 0, "5 seconds": 0, "٣": 0,
 		"Sun, 01 Mar 2026 12:00:30 GMT":  29500 * time.Millisecond,
@@ -38,7 +39,8 @@ func FuzzRetryAfterIsBounded(f *testing.F) {
 		if got < 0 || got > maxRetryAfter {
 			t.Fatalf("%q is %v", value, got)
 		}
-		if n, err := strconv.ParseUint(value, 10, 16); err == nil && got != min(time.Duration(n)*time.Second, time.Hour) {
+		if n, err := strconv.ParseUint(value, 10, 16); err == nil &&
+			got != min(time.Duration(n)*time.Second, time.Hour) {
 			t.Fatalf("%d seconds are %v", n, got)
 		}
 	})
@@ -50,7 +52,8 @@ func FuzzAnswerIsAlwaysJudged(f *testing.F) {
 		`{"snapshot":{"slot_id":"s","currency":"USD","cash_balance":"1.50","version":3}}`,
 		`{"snapshot":{"slot_id":"s","currency":"USD","cash_balance":"1e999999999","version":1e3}}`,
 		`{"correlation_id":"a","correlation_id":"b"}`, `{"Result":"CONFLICT"}`, "{\"correlation_id\":\"\xff\"}",
-		`{"error":{"type":"idempotency_error","code":"idempotency_key_in_use"}}`, `{"type":"urn:x#stale-fencing-token"}`,
+		`{"error":{"type":"idempotency_error","code":"idempotency_key_in_use"}}`,
+		`{"type":"urn:x#stale-fencing-token"}`,
 	} {
 		f.Add([]byte(s), "application/json", 200)
 	}
@@ -88,14 +91,16 @@ func FuzzAnswerIsAlwaysJudged(f *testing.F) {
 func FuzzProblemBodies(f *testing.F) {
 	for _, s := range []string{
 		`{"type":"https://x/stale-fencing-token"}`, `{"code":"IDEMPOTENCY_KEY_REUSED"}`, `{"error":"in_flight"}`,
-		`{"error":{"type":"idempotency_error","code":"idempotency_key_in_use"}}`, `{"type":1,"error":[]}`, `{"type":"///"}`,
+		`{"error":{"type":"idempotency_error","code":"idempotency_key_in_use"}}`,
+		`{"type":1,"error":[]}`, `{"type":"///"}`,
 	} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		kind := problemOf(&http.Response{Header: http.Header{}}, body)
 		lower := strings.ReplaceAll(strings.ToLower(string(body)), "_", "-")
-		if kind == problemStaleToken && !strings.Contains(lower, `\`) && !strings.Contains(lower, "stale-fencing-token") {
+		if kind == problemStaleToken && !strings.Contains(lower, `\`) &&
+			!strings.Contains(lower, "stale-fencing-token") {
 			t.Fatalf("%q is taken for a stale token", body)
 		}
 	})

@@ -75,8 +75,8 @@ func withPatience(t *testing.T) context.Context {
 	return ctx
 }
 
-// rawServer accepts connections and hands each to serve, with its number from 0, after the first request on it was read;
-// with readFirst false, at once. The connection is closed when serve returns.
+// rawServer accepts connections and hands each to serve, with its number from 0, after the first request on
+// it was read; with readFirst false, at once. The connection is closed when serve returns.
 func rawServer(t *testing.T, readFirst bool, serve func(n int, conn net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -95,11 +95,11 @@ func rawServer(t *testing.T, readFirst bool, serve func(n int, conn net.Conn)) s
 				readRequest(t, bufio.NewReader(conn))
 			}
 			serve(n, conn)
-			conn.Close() //nolint:errcheck // a test's connection
+			conn.Close()
 		}
 	}()
 	t.Cleanup(func() {
-		l.Close() //nolint:errcheck // a test's listener
+		l.Close()
 		<-done
 	})
 	return "http://" + l.Addr().String()

@@ -37,8 +37,8 @@ func (c *fragileConn) Write(b []byte) (int, error) {
 	return n, syscall.EPIPE
 }
 
-// fragileLedger counts requests that arrive whole. Every connection but those from the second on of a re-send breaks when
-// armed.
+// fragileLedger counts requests that arrive whole. Every connection but those from the second on of a re-send
+// breaks when armed.
 func fragileLedger(t *testing.T, passes int) (h *HTTP, armed *atomic.Bool, requests *atomic.Int64) {
 	t.Helper()
 	armed, requests = &atomic.Bool{}, &atomic.Int64{}
@@ -46,7 +46,8 @@ func fragileLedger(t *testing.T, passes int) (h *HTTP, armed *atomic.Bool, reque
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests.Add(1) })}
+	count := func(http.ResponseWriter, *http.Request) { requests.Add(1) }
+	server := &http.Server{Handler: http.HandlerFunc(count)}
 	var wg sync.WaitGroup
 	wg.Go(func() { server.Serve(l) }) //nolint:errcheck // closed with the test
 	h, err = New(Config{URL: "http://" + l.Addr().String()})
@@ -55,7 +56,7 @@ func fragileLedger(t *testing.T, passes int) (h *HTTP, armed *atomic.Bool, reque
 	}
 	t.Cleanup(func() {
 		h.Close()
-		server.Close() //nolint:errcheck // a test's server
+		server.Close()
 		wg.Wait()
 	})
 	dial := h.pooled.DialContext
@@ -117,9 +118,8 @@ func TestNameThatDoesNotResolveIsNotSent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.plain.Resolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
-		return nil, errors.New("no resolver")
-	}}
+	none := func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no resolver") }
+	d.plain.Resolver = &net.Resolver{PreferGo: true, Dial: none}
 	h.pooled = newTransport(d, 1)
 	defer h.Close()
 	got := h.Deliver(t.Context(), fencerow.Delivery{Entry: testEntry()})
@@ -151,10 +151,12 @@ func TestDialErrorsBecomeReasons(t *testing.T) {
 
 func TestAddressRules(t *testing.T) {
 	for address, want := range map[string]bool{
-		"127.0.0.1": false, "::1": false, "10.0.0.1": false, "192.168.1.1": false, "fd12::1": false, "8.8.8.8": false,
+		"127.0.0.1": false, "::1": false, "10.0.0.1": false, "192.168.1.1": false, "fd12::1": false,
+		"8.8.8.8":     false,
 		"2001:db8::1": false, "64:ff9b::808:808": false,
 		"169.254.1.1": true, "169.254.169.254": true, "::ffff:169.254.169.254": true, "64:ff9b::a9fe:a9fe": true,
-		"fe80::1": true, "fe80::1%eth0": true, "224.0.0.1": true, "239.1.2.3": true, "ff02::1": true, "ff0e::1": true,
+		"fe80::1": true, "fe80::1%eth0": true, "224.0.0.1": true, "239.1.2.3": true, "ff02::1": true,
+		"ff0e::1": true,
 		"0.0.0.0": true, "::": true, "255.255.255.255": true, "fd00:ec2::254": true, "fd20:ce::254": true,
 		"100.100.100.200": true, "168.63.129.16": true, "192.0.0.192": true,
 	} {

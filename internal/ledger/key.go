@@ -15,16 +15,17 @@ const (
 	hashedKey = "sha256:"
 )
 
-// IdempotencyKey returns the key under which the ledger books an entry. It depends on nothing but the owner and the
-// correlation id, so it is the same for every attempt, life and worker; two entries never share one. It is printable
-// ASCII without space, quote or backslash, at most 255 bytes.
+// IdempotencyKey returns the key under which the ledger books an entry. It depends on nothing but the owner
+// and the correlation id, so it is the same for every attempt, life and worker; two entries never share one.
+// It is printable ASCII without space, quote or backslash, at most 255 bytes.
 //
-// The plain form is "<instance>:<correlation id>". It is used where it fits and is unambiguous: the instance key has no
-// colon and is not "sha256", neither part has a quote or a backslash. Otherwise the key is "sha256:" and the hexadecimal
-// SHA-256 of instance, a NUL byte and correlation id.
+// The plain form is "<instance>:<correlation id>". It is used where it fits and is unambiguous: the instance
+// key has no colon and is not "sha256", neither part has a quote or a backslash. Otherwise the key is
+// "sha256:" and the hexadecimal SHA-256 of instance, a NUL byte and correlation id.
 func IdempotencyKey(instance fencerow.InstanceKey, id fencerow.CorrelationID) string {
 	plain := string(instance) + ":" + string(id)
-	if len(plain) <= maxKey && !strings.Contains(string(instance), ":") && !strings.HasPrefix(plain, hashedKey) &&
+	if len(plain) <= maxKey && !strings.Contains(string(instance), ":") &&
+		!strings.HasPrefix(plain, hashedKey) &&
 		!strings.ContainsAny(plain, `"\`) {
 		return plain
 	}

@@ -13,13 +13,13 @@ import (
 const (
 	// maxAnswer bounds the body of an answer, and separately its headers, in bytes.
 	maxAnswer = 64 << 10
-	// idleTimeout closes idle connections before common servers do (5 s and more): a request that meets a connection
-	// being closed has an unknown outcome.
+	// idleTimeout closes idle connections before common servers do (5 s and more): a request that meets a
+	// connection being closed has an unknown outcome.
 	idleTimeout = 4 * time.Second
 )
 
-// HTTP delivers entries with one POST for each attempt. It is a [fencerow.Ledger] and a [fencerow.Resolver], safe for
-// concurrent use.
+// HTTP delivers entries with one POST for each attempt. It is a [fencerow.Ledger] and a [fencerow.Resolver],
+// safe for concurrent use.
 type HTTP struct {
 	config   Config
 	url      *url.URL
@@ -37,8 +37,8 @@ var (
 	_ fencerow.Resolver = (*HTTP)(nil)
 )
 
-// New checks the configuration and reads the files it names; nothing is sent. The error is an [*fencerow.InputError] that
-// names the setting and never its value.
+// New checks the configuration and reads the files it names; nothing is sent. The error is an
+// [*fencerow.InputError] that names the setting and never its value.
 func New(config Config) (*HTTP, error) {
 	c, err := config.checked()
 	if err != nil {
@@ -58,7 +58,7 @@ func New(config Config) (*HTTP, error) {
 		h.token = &tokenFile{path: c.TokenFile, prefix: strings.TrimPrefix(c.TokenScheme+" ", NoScheme+" "),
 			reread: tokenReread}
 		if _, ok := h.token.header(); !ok {
-			return nil, inputError("ledger_token_file", "cannot be read, is empty, or is not one line of printable ASCII")
+			return nil, inputError("ledger_token_file", "cannot be read, or is not one line of printable ASCII")
 		}
 	}
 	d, err := newDialer(c)
@@ -84,8 +84,8 @@ func newTransport(d *dialer, idle int) *http.Transport {
 	}
 }
 
-// TokenFileExposed reports whether users other than the token file's owner and group can read or change it, which an
-// operator should be warned of.
+// TokenFileExposed reports whether users other than the token file's owner and group can read or change it,
+// which an operator should be warned of.
 func (h *HTTP) TokenFileExposed() bool {
 	return h.token != nil && readableByOthers(h.token.path)
 }

@@ -20,8 +20,8 @@ const (
 	problemStaleToken
 )
 
-// problemWords are the last segments of RFC 9457 types, and the codes, that ledgers use; lower case, "-" for "_".
-// Words such as "conflict" are not among them: they say no more than the status does.
+// problemWords are the last segments of RFC 9457 types, and the codes, that ledgers use; lower case, "-" for
+// "_". Words such as "conflict" are not among them: they say no more than the status does.
 var problemWords = map[string]problemKind{
 	"stale-fencing-token": problemStaleToken,
 
@@ -48,8 +48,9 @@ var problemWords = map[string]problemKind{
 	"idempotency-key-in-progress": problemInFlight,
 }
 
-// problemOf reads a body: result, type and code at the top, type and code inside "error". A code that means in flight
-// wins over a type that means mismatch, since it is the finer word; nothing else contradicts anything.
+// problemOf reads a body: result, type and code at the top, type and code inside "error". A code that means
+// in flight wins over a type that means mismatch, since it is the finer word; nothing else contradicts
+// anything.
 func problemOf(response *http.Response, body []byte) problemKind {
 	if !isJSON(response.Header) || !jsonwalk.IsObject(body) {
 		return problemUnknown

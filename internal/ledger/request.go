@@ -30,7 +30,8 @@ const (
 func reservedHeader(name string) bool {
 	return slices.Contains([]string{
 		headerKey, headerFence, headerAttempt, headerDigest, headerTrace, headerType, "Accept", "Accept-Encoding",
-		"User-Agent", "Host", "Content-Length", "Transfer-Encoding", "Connection", "Trailer", "Te", "Upgrade", "Expect",
+		"User-Agent", "Host", "Content-Length", "Transfer-Encoding", "Connection", "Trailer", "Te", "Upgrade",
+		"Expect",
 	}, textproto.CanonicalMIMEHeaderKey(name))
 }
 
@@ -58,8 +59,9 @@ type message struct {
 	header http.Header
 }
 
-// newMessage builds the body and the headers of an attempt. The body is fresh memory, not a pooled buffer: the transport
-// may still be writing it when an early answer has arrived, and other bytes must never take its place.
+// newMessage builds the body and the headers of an attempt. The body is fresh memory, not a pooled buffer:
+// the transport may still be writing it when an early answer has arrived, and other bytes must never take its
+// place.
 func (h *HTTP) newMessage(d fencerow.Delivery, token []string) *message {
 	e := d.Entry
 	const around = 512 // most documents without their payload
@@ -71,7 +73,8 @@ func (h *HTTP) newMessage(d fencerow.Delivery, token []string) *message {
 	if h.config.QuoteKey {
 		key = `"` + key + `"`
 	}
-	values := []string{key, strconv.FormatInt(int64(d.Epoch), 10), strconv.Itoa(d.Attempt), m.digest} // one allocation
+	fence, attempt := strconv.FormatInt(int64(d.Epoch), 10), strconv.Itoa(d.Attempt)
+	values := []string{key, fence, attempt, m.digest} // one allocation for all
 	m.header = http.Header{
 		headerKey:     values[0:1:1],
 		headerFence:   values[1:2:2],
@@ -93,7 +96,7 @@ func (h *HTTP) addCommon(header http.Header, traceParent string, token []string)
 	}
 	if traceParent != "" {
 		var span [8]byte
-		binary.BigEndian.PutUint64(span[:], rand.Uint64())
+		binary.BigEndian.PutUint64(span[:], rand.Uint64()) //nolint:gosec // a span id is no secret
 		if child := childTraceParent(traceParent, span); child != "" {
 			header[headerTrace] = []string{child}
 		}
@@ -108,8 +111,8 @@ func (h *HTTP) credential() ([]string, bool) {
 	return h.token.header()
 }
 
-// request has no GetBody, on purpose: see the package comment. The reader is one that net/http knows to be in memory, so
-// that headers and body leave in one write.
+// request has no GetBody, on purpose: see the package comment. The reader is one that net/http knows to be in
+// memory, so that headers and body leave in one write.
 func (h *HTTP) request(ctx context.Context, m *message) *http.Request {
 	r := http.Request{
 		Method: http.MethodPost, URL: h.url, Host: h.url.Host, Header: m.header,

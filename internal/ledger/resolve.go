@@ -12,10 +12,10 @@ import (
 // CanResolve reports whether a read-back address is configured.
 func (h *HTTP) CanResolve() bool { return h.readback != nil }
 
-// Resolve asks the ledger what it has under the entry's key: GET <read-back URL>/<path-escaped idempotency key>. 200 with
-// an answer document that repeats the content digest, or the correlation id where no digest is given and no echo is
-// required, is equal; one that contradicts either is different; 404 is absent; all else has failed. ctx bounds it. It
-// panics unless [HTTP.CanResolve].
+// Resolve asks the ledger what it has under the entry's key: GET <read-back URL>/<path-escaped idempotency
+// key>. 200 with an answer document that repeats the content digest, or the correlation id where no digest is
+// given and no echo is required, is equal; one that contradicts either is different; 404 is absent; all else
+// has failed. ctx bounds it. It panics unless [HTTP.CanResolve].
 func (h *HTTP) Resolve(ctx context.Context, e *fencerow.Entry) fencerow.Resolution {
 	failed := fencerow.Resolution{Result: fencerow.ResolveFailed}
 	token, ok := h.credential()
@@ -32,7 +32,7 @@ func (h *HTTP) Resolve(ctx context.Context, e *fencerow.Entry) fencerow.Resoluti
 	if err != nil {
 		return failed
 	}
-	buffer := bodies.Get().(*[]byte)
+	buffer := bodies.Get().(*[]byte) //nolint:errcheck // the pool holds nothing else
 	defer bodies.Put(buffer)
 	if *buffer, err = readBody(response, (*buffer)[:0]); err != nil {
 		return failed

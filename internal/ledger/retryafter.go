@@ -9,8 +9,8 @@ import (
 // maxRetryAfter caps what a ledger may ask for: a mistake in its header must not put an entry off for years.
 const maxRetryAfter = time.Hour
 
-// retryAfter reads a Retry-After header: a number of seconds or an HTTP date. Anything else, and what is not in the
-// future, is 0.
+// retryAfter reads a Retry-After header: a number of seconds or an HTTP date. Anything else, and what is not
+// in the future, is 0.
 func retryAfter(value string, now time.Time) time.Duration {
 	value = strings.Trim(value, " \t")
 	if value == "" {

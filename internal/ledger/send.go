@@ -31,7 +31,7 @@ func (h *HTTP) Deliver(ctx context.Context, d fencerow.Delivery) fencerow.Answer
 		response.Body.Close() //nolint:errcheck // nothing more is wanted of it
 		return h.refusal(response, nil)
 	}
-	buffer := bodies.Get().(*[]byte)
+	buffer := bodies.Get().(*[]byte) //nolint:errcheck // the pool holds nothing else
 	defer bodies.Put(buffer)
 	*buffer, err = readBody(response, (*buffer)[:0])
 	if status := response.StatusCode; status >= 200 && status <= 299 {
@@ -43,8 +43,8 @@ func (h *HTTP) Deliver(ctx context.Context, d fencerow.Delivery) fencerow.Answer
 	return h.refusal(response, *buffer)
 }
 
-// send makes the request and, where not one byte of it was written on a connection that had been used before, makes it
-// once more on a fresh one: the ledger closed the old one while it was idle.
+// send makes the request and, where not one byte of it was written on a connection that had been used before,
+// makes it once more on a fresh one: the ledger closed the old one while it was idle.
 func (h *HTTP) send(ctx context.Context, a *attempt, m *message) (*http.Response, error) {
 	traced := httptrace.WithClientTrace(ctx, &a.trace)
 	response, err := h.pooled.RoundTrip(h.request(traced, m))
@@ -55,8 +55,8 @@ func (h *HTTP) send(ctx context.Context, a *attempt, m *message) (*http.Response
 	return response, err
 }
 
-// attempt watches one request. It is used again for later ones: its hook runs on the goroutine that calls RoundTrip, so
-// nothing refers to it afterwards, and the trace itself is never changed.
+// attempt watches one request. It is used again for later ones: its hook runs on the goroutine that calls
+// RoundTrip, so nothing refers to it afterwards, and the trace itself is never changed.
 type attempt struct {
 	trace         httptrace.ClientTrace
 	conn          *countedConn // nil while there is no connection
@@ -70,7 +70,9 @@ var attempts = sync.Pool{New: func() any {
 	return a
 }}
 
-func newAttempt() *attempt { return attempts.Get().(*attempt) }
+func newAttempt() *attempt {
+	return attempts.Get().(*attempt) //nolint:errcheck // the pool holds nothing else
+}
 
 func (a *attempt) done() {
 	a.forget()
@@ -80,13 +82,13 @@ func (a *attempt) done() {
 func (a *attempt) forget() { a.conn, a.reused, a.written, a.read = nil, false, 0, 0 }
 
 func (a *attempt) gotConn(info httptrace.GotConnInfo) {
-	a.conn = info.Conn.(*countedConn) // The dialer makes no other kind.
+	a.conn = info.Conn.(*countedConn) //nolint:errcheck // the dialer makes no other kind
 	a.reused = info.Reused
 	a.written, a.read = a.conn.written.Load(), a.conn.read.Load()
 }
 
-// sent reports whether any byte of the request was written. It is exact once RoundTrip has returned an error: the
-// transport waits for its writer then.
+// sent reports whether any byte of the request was written. It is exact once RoundTrip has returned an error:
+// the transport waits for its writer then.
 func (a *attempt) sent() bool { return a.conn != nil && a.conn.written.Load() > a.written }
 
 // answered reports whether any byte of an answer was read.
@@ -116,7 +118,7 @@ func readBody(response *http.Response, b []byte) ([]byte, error) {
 		switch {
 		case len(b) > maxAnswer:
 			return b, errTooLong
-		case err == io.EOF: //nolint:errorlint // io.Reader returns it unwrapped
+		case err == io.EOF:
 			return b, nil
 		case err != nil:
 			return b, err

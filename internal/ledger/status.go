@@ -93,6 +93,6 @@ func target(certainty fencerow.Certainty, reason fencerow.ReasonCode) fencerow.A
 	}
 }
 
-func entry(class fencerow.AnswerClass, certainty fencerow.Certainty, reason fencerow.ReasonCode) fencerow.Answer {
-	return fencerow.Answer{Class: class, Certainty: certainty, Scope: fencerow.ScopeEntry, Reason: reason}
+func entry(class fencerow.AnswerClass, c fencerow.Certainty, reason fencerow.ReasonCode) fencerow.Answer {
+	return fencerow.Answer{Class: class, Certainty: c, Scope: fencerow.ScopeEntry, Reason: reason}
 }

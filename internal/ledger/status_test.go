@@ -84,7 +84,8 @@ func sameAnswer(a, b fencerow.Answer) bool {
 	return a == b
 }
 
-func answer(class fencerow.AnswerClass, c fencerow.Certainty, s fencerow.Scope, r fencerow.ReasonCode) fencerow.Answer {
+func answer(class fencerow.AnswerClass, c fencerow.Certainty, s fencerow.Scope,
+	r fencerow.ReasonCode) fencerow.Answer {
 	return fencerow.Answer{Class: class, Certainty: c, Scope: s, Reason: r}
 }
 
@@ -95,7 +96,9 @@ func waiting(a fencerow.Answer, d time.Duration) fencerow.Answer { a.RetryAfter 
 func TestSuccessTable(t *testing.T) {
 	ok := answer(delivered, answered, entry, "")
 	before := answer(duplicate, answered, entry, "")
-	doubt := func(r fencerow.ReasonCode) fencerow.Answer { return resolving(answer(retryable, unknown, entry, r)) }
+	doubt := func(r fencerow.ReasonCode) fencerow.Answer {
+		return resolving(answer(retryable, unknown, entry, r))
+	}
 	contradicts := resolving(answer(conflict, answered, entry, fencerow.ReasonEchoConflict))
 	full := ok
 	full.LedgerRef = "L-1"
@@ -117,23 +120,29 @@ func TestSuccessTable(t *testing.T) {
 		{name: "EmptyBody200", status: 200, want: ok},
 		{name: "EmptyBody201", status: 201, want: ok},
 		{name: "NoContent", status: 204, want: ok},
-		{name: "EmptyBodyWithReplayHeader", status: 200, header: header{"Idempotent-Replayed": "true"}, want: before},
+		{name: "EmptyBodyWithReplayHeader", status: 200, header: header{"Idempotent-Replayed": "true"},
+			want: before},
 		{name: "EmptyBodyIsNotEnoughWhereEchoIsRequired", status: 201, set: requireEcho,
 			want: doubt(fencerow.ReasonAnswerIncomplete)},
 		{name: "DuplicateByResult", status: 200, body: `{"result":"DUPLICATE_OK",` + echoed + `}`, want: before},
-		{name: "DuplicateByIdempotencyHit", status: 200, header: header{"Idempotency-Hit": "true"}, body: "{}", want: before},
-		{name: "DuplicateByIdempotentReplayed", status: 200, header: header{"Idempotent-Replayed": "true"}, body: "{}", want: before},
+		{name: "DuplicateByIdempotencyHit", status: 200, header: header{"Idempotency-Hit": "true"}, body: "{}",
+			want: before},
+		{name: "DuplicateByIdempotentReplayed", status: 200, header: header{"Idempotent-Replayed": "true"},
+			body: "{}", want: before},
 		{name: "DuplicateByIdempotencyReplayed", status: 201, header: header{"Idempotency-Replayed": "True"},
 			body: `{"result":"CREATED"}`, want: before},
-		{name: "ReplayHeaderFalseIsNoDuplicate", status: 200, header: header{"Idempotency-Hit": "false"}, body: "{}", want: ok},
-		{name: "OtherCorrelationIDIsConflict", status: 200, body: `{"result":"CREATED","correlation_id":"fill-0002"}`,
+		{name: "ReplayHeaderFalseIsNoDuplicate", status: 200, header: header{"Idempotency-Hit": "false"},
+			body: "{}", want: ok},
+		{name: "OtherCorrelationIDIsConflict", status: 200,
+			body: `{"result":"CREATED","correlation_id":"fill-0002"}`,
 			want: contradicts},
 		{name: "OtherDigestIsConflict", status: 200,
 			body: `{"result":"DUPLICATE_OK","content_digest":"sha-256=:AAAA:"}`, want: contradicts},
 		{name: "ContradictionBeatsReplayHeader", status: 200, header: header{"Idempotency-Hit": "true"},
 			body: `{"correlation_id":"other"}`, want: contradicts},
 		{name: "ConflictAsResultOf200IsConflict", status: 200, body: `{"result":"CONFLICT"}`, want: contradicts},
-		{name: "DigestOfAnotherKindSaysNothing", status: 200, body: `{"content_digest":"sha-512=:AAAA:"}`, want: ok},
+		{name: "DigestOfAnotherKindSaysNothing", status: 200, body: `{"content_digest":"sha-512=:AAAA:"}`,
+			want: ok},
 		{name: "DigestIsFoundAmongOthers", status: 200, set: requireEcho, want: ok,
 			body: `{"correlation_id":"fill-0001","content_digest":"sha-512=:AAAA:, ` + ownDigest() + `"}`},
 		{name: "RequiredEchoGiven", status: 200, set: requireEcho, body: `{` + echoed + `}`, want: ok},
@@ -144,15 +153,19 @@ func TestSuccessTable(t *testing.T) {
 
 		{name: "CaptivePortal", status: 200, header: header{"Content-Type": "text/html"}, body: "<html>",
 			want: doubt(fencerow.ReasonAnswerUnreadable)},
-		{name: "WrongMediaTypeEvenWithADocument", status: 200, header: header{"Content-Type": "text/plain"}, body: "{}",
+		{name: "WrongMediaTypeEvenWithADocument", status: 200, header: header{"Content-Type": "text/plain"},
+			body: "{}",
 			want: doubt(fencerow.ReasonAnswerUnreadable)},
 		{name: "PlusJSONIsJSON", status: 200, header: header{"Content-Type": "application/vnd.ledger+json; v=1"},
 			body: "{}", want: ok},
 		{name: "Garbage", status: 200, body: "{", want: doubt(fencerow.ReasonAnswerUnreadable)},
 		{name: "AnArrayIsNoDocument", status: 200, body: "[]", want: doubt(fencerow.ReasonAnswerUnreadable)},
-		{name: "UnknownResult", status: 200, body: `{"result":"PENDING"}`, want: doubt(fencerow.ReasonAnswerUnreadable)},
-		{name: "ResultOfWrongType", status: 200, body: `{"result":1}`, want: doubt(fencerow.ReasonAnswerUnreadable)},
-		{name: "EchoOfWrongType", status: 200, body: `{"correlation_id":1}`, want: doubt(fencerow.ReasonAnswerUnreadable)},
+		{name: "UnknownResult", status: 200, body: `{"result":"PENDING"}`,
+			want: doubt(fencerow.ReasonAnswerUnreadable)},
+		{name: "ResultOfWrongType", status: 200, body: `{"result":1}`,
+			want: doubt(fencerow.ReasonAnswerUnreadable)},
+		{name: "EchoOfWrongType", status: 200, body: `{"correlation_id":1}`,
+			want: doubt(fencerow.ReasonAnswerUnreadable)},
 		{name: "EchoGivenTwice", status: 200, body: `{"correlation_id":"fill-0001","correlation_id":"fill-0001"}`,
 			want: doubt(fencerow.ReasonAnswerUnreadable)},
 		{name: "NamesAreExact", status: 200, body: `{"Correlation_ID":"other","RESULT":"CONFLICT"}`, want: ok},
@@ -172,7 +185,8 @@ func TestSuccessTable(t *testing.T) {
 		{name: "PartialContent", status: 206, body: "{}", want: doubt(fencerow.ReasonUnexpectedSuccess)},
 		{name: "MultiStatusEmpty", status: 207, want: doubt(fencerow.ReasonUnexpectedSuccess)},
 
-		{name: "ReferenceOfWrongFormIsDropped", status: 200, body: `{"ledger_ref":"<b> text of the provider"}`, want: ok},
+		{name: "ReferenceOfWrongFormIsDropped", status: 200, body: `{"ledger_ref":"<b> text of the provider"}`,
+			want: ok},
 		{name: "ReferenceOfWrongTypeIsDropped", status: 200, body: `{"ledger_ref":17}`, want: ok},
 	})
 }
@@ -185,15 +199,16 @@ func TestSnapshotsAreReadStrictly(t *testing.T) {
 	}
 	var cases []answerCase
 	for name, snapshot := range map[string]string{
-		"FloatVersion":     `{"slot_id":"slot-a","currency":"USD","cash_balance":"1","version":1.0}`,
-		"ExponentVersion":  `{"slot_id":"slot-a","currency":"USD","cash_balance":"1","version":1e3}`,
-		"NegativeVersion":  `{"slot_id":"slot-a","currency":"USD","cash_balance":"1","version":-1}`,
-		"HugeVersion":      `{"slot_id":"slot-a","currency":"USD","cash_balance":"1","version":9223372036854775808}`,
-		"TextVersion":      `{"slot_id":"slot-a","currency":"USD","cash_balance":"1","version":"1"}`,
-		"NumberBalance":    `{"slot_id":"slot-a","currency":"USD","cash_balance":1.5,"version":1}`,
-		"ExponentBalance":  `{"slot_id":"slot-a","currency":"USD","cash_balance":"1e9","version":1}`,
-		"NaNBalance":       `{"slot_id":"slot-a","currency":"USD","cash_balance":"NaN","version":1}`,
-		"TooManyDigits":    `{"slot_id":"slot-a","currency":"USD","cash_balance":"` + strings.Repeat("9", 39) + `","version":1}`,
+		"FloatVersion":    `{"slot_id":"slot-a","currency":"USD","cash_balance":"1","version":1.0}`,
+		"ExponentVersion": `{"slot_id":"slot-a","currency":"USD","cash_balance":"1","version":1e3}`,
+		"NegativeVersion": `{"slot_id":"slot-a","currency":"USD","cash_balance":"1","version":-1}`,
+		"HugeVersion":     `{"slot_id":"slot-a","currency":"USD","cash_balance":"1","version":9223372036854775808}`,
+		"TextVersion":     `{"slot_id":"slot-a","currency":"USD","cash_balance":"1","version":"1"}`,
+		"NumberBalance":   `{"slot_id":"slot-a","currency":"USD","cash_balance":1.5,"version":1}`,
+		"ExponentBalance": `{"slot_id":"slot-a","currency":"USD","cash_balance":"1e9","version":1}`,
+		"NaNBalance":      `{"slot_id":"slot-a","currency":"USD","cash_balance":"NaN","version":1}`,
+		"TooManyDigits": `{"slot_id":"slot-a","currency":"USD","cash_balance":"` + strings.Repeat("9", 39) +
+			`","version":1}`,
 		"MissingSlot":      `{"currency":"USD","cash_balance":"1","version":1}`,
 		"NullCurrency":     `{"slot_id":"slot-a","currency":null,"cash_balance":"1","version":1}`,
 		"VersionTwice":     `{"slot_id":"slot-a","currency":"USD","cash_balance":"1","version":1,"version":2}`,
@@ -205,13 +220,16 @@ func TestSnapshotsAreReadStrictly(t *testing.T) {
 		"InvalidUTF8":      "{\"slot_id\":\"\xff\",\"currency\":\"USD\",\"cash_balance\":\"1\",\"version\":1}",
 		"EmptyBalanceText": `{"slot_id":"slot-a","currency":"USD","cash_balance":"","version":1}`,
 	} {
-		cases = append(cases, answerCase{name: name, status: 200, body: `{"snapshot":` + snapshot + `}`, want: refused})
+		cases = append(cases, answerCase{name: name, status: 200, body: `{"snapshot":` + snapshot + `}`,
+			want: refused})
 	}
 	runCases(t, cases)
 }
 
 func TestRefusalTable(t *testing.T) {
-	problem := func(kind string) string { return `{"type":"https://ledger.example/problems/` + kind + `","x":1}` }
+	problem := func(kind string) string {
+		return `{"type":"https://ledger.example/problems/` + kind + `","x":1}`
+	}
 	code := func(c string) string { return `{"code":"` + c + `"}` }
 	stripe := func(kind, code string) string { return `{"error":{"type":"` + kind + `","code":"` + code + `"}}` }
 	inFlight := resolving(answer(retryable, answered, entry, fencerow.ReasonInFlight))
@@ -228,34 +246,42 @@ func TestRefusalTable(t *testing.T) {
 	runCases(t, []answerCase{
 		{name: "409WithoutAWord", status: 409, want: inFlight},
 		{name: "409Exists", status: 409, body: `{"errorCode":"CONFLICT","code":"already_exists"}`, want: inFlight},
-		{name: "409InFlight", status: 409, body: stripe("idempotency_error", "idempotency_key_in_use"), want: inFlight},
+		{name: "409InFlight", status: 409, body: stripe("idempotency_error", "idempotency_key_in_use"),
+			want: inFlight},
 		{name: "409DifferentByResult", status: 409, body: `{"result":"CONFLICT"}`, want: resolving(different)},
 		{name: "409DifferentByType", status: 409, body: problem("content-conflict"), want: resolving(different)},
 		{name: "409DifferentByCode", status: 409, body: code("IDEMPOTENCY_KEY_REUSED"), want: resolving(different)},
 		{name: "409StaleFencingToken", status: 409, header: header{"Content-Type": "application/problem+json"},
-			body: problem("stale-fencing-token"), want: answer(retryable, answered, entry, fencerow.ReasonStaleFencingToken)},
+			body: problem("stale-fencing-token"), want: answer(retryable, answered, entry,
+				fencerow.ReasonStaleFencingToken)},
 		{name: "409OfWrongMediaType", status: 409, header: header{"Content-Type": "text/html"},
 			body: problem("content-conflict"), want: inFlight},
 		{name: "409CreatedIsStillTheStatus", status: 409, body: `{"result":"DUPLICATE_OK"}`, want: inFlight},
 		{name: "400", status: 400, body: code("amount_missing"), want: badRequest},
 		{name: "400Mismatch", status: 400, body: stripe("idempotency_error", ""), want: different},
-		{name: "400StaleFencingTokenIsOnlyFor409", status: 400, body: problem("stale-fencing-token"), want: badRequest},
+		{name: "400StaleFencingTokenIsOnlyFor409", status: 400, body: problem("stale-fencing-token"),
+			want: badRequest},
 		{name: "422", status: 422, body: problem("insufficient-funds"), want: refused},
 		{name: "422Mismatch", status: 422, body: problem("idempotency-key-reused/"), want: different},
-		{name: "422MismatchByURN", status: 422, body: `{"type":"urn:ledger:idempotency_mismatch"}`, want: different},
+		{name: "422MismatchByURN", status: 422, body: `{"type":"urn:ledger:idempotency_mismatch"}`,
+			want: different},
 		{name: "413", status: 413, want: tooLarge},
 		{name: "413WithRetryAfter", status: 413, header: header{"Retry-After": "7"},
 			want: waiting(answer(retryable, answered, entry, fencerow.ReasonTooLarge), 7*time.Second)},
 		{name: "413WithJunkRetryAfter", status: 413, header: header{"Retry-After": "soon"}, want: tooLarge},
 		{name: "408", status: 408, want: answer(retryable, unknown, entry, fencerow.ReasonRequestTimeout)},
-		{name: "429WithRetryAfter", status: 429, header: header{"Retry-After": "30"}, want: waiting(throttled, 30*time.Second)},
-		{name: "429TenYears", status: 429, header: header{"Retry-After": "315360000"}, want: waiting(throttled, time.Hour)},
+		{name: "429WithRetryAfter", status: 429, header: header{"Retry-After": "30"},
+			want: waiting(throttled, 30*time.Second)},
+		{name: "429TenYears", status: 429, header: header{"Retry-After": "315360000"},
+			want: waiting(throttled, time.Hour)},
 		{name: "429Negative", status: 429, header: header{"Retry-After": "-5"}, want: throttled},
 		{name: "429Soon", status: 429, header: header{"Retry-After": "soon"}, want: throttled},
-		{name: "429DateInThePast", status: 429, header: header{"Retry-After": "Fri, 31 Dec 1999 23:59:59 GMT"}, want: throttled},
+		{name: "429DateInThePast", status: 429, header: header{"Retry-After": "Fri, 31 Dec 1999 23:59:59 GMT"},
+			want: throttled},
 		{name: "429DateFarAhead", status: 429, header: header{"Retry-After": "Fri, 31 Dec 2199 23:59:59 GMT"},
 			want: waiting(throttled, time.Hour)},
-		{name: "503WithRetryAfter", status: 503, header: header{"Retry-After": "2"}, want: waiting(down, 2*time.Second)},
+		{name: "503WithRetryAfter", status: 503, header: header{"Retry-After": "2"},
+			want: waiting(down, 2*time.Second)},
 		{name: "PermanentIgnoresRetryAfter", status: 400, header: header{"Retry-After": "2"}, want: badRequest},
 		{name: "500", status: 500, want: answer(retryable, unknown, entry, fencerow.ReasonLedgerError)},
 		{name: "418ConfiguredAsRetryable", status: 418, set: retry(418, 400),
@@ -264,7 +290,8 @@ func TestRefusalTable(t *testing.T) {
 			want: answer(retryable, answered, entry, fencerow.ReasonRetryableStatus)},
 		{name: "MismatchStaysConflictThoughConfigured", status: 400, set: retry(400),
 			body: code("idempotency_mismatch"), want: different},
-		{name: "RefusalOverTheLimitIsJudgedByStatus", status: 400, body: code(strings.Repeat("x", 65<<10)), want: badRequest},
+		{name: "RefusalOverTheLimitIsJudgedByStatus", status: 400, body: code(strings.Repeat("x", 65<<10)),
+			want: badRequest},
 	})
 }
 
@@ -275,7 +302,8 @@ func TestEveryStatusHasItsRow(t *testing.T) {
 		want     fencerow.Answer
 	}{
 		{[]int{401, 403, 407}, answer(retryable, answered, target, fencerow.ReasonCredentialsRefused)},
-		{[]int{404, 405, 406, 410, 415, 501, 505}, answer(retryable, answered, target, fencerow.ReasonEndpointRefused)},
+		{[]int{404, 405, 406, 410, 415, 501, 505}, answer(retryable, answered, target,
+			fencerow.ReasonEndpointRefused)},
 		{[]int{421, 424}, answer(retryable, unknown, target, fencerow.ReasonMisdirected)},
 		{[]int{423, 425}, answer(retryable, answered, entry, fencerow.ReasonNotReady)},
 		{[]int{429}, answer(retryable, answered, target, fencerow.ReasonThrottled)},

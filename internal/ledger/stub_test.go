@@ -9,8 +9,8 @@ import (
 	"github.com/fourblocks2020/fencerow/internal/ledgerstub"
 )
 
-// Every way in which the stub can fail, before and after it has booked: what the adapter says of it, what a read-back
-// finds, and that the next attempt ends in exactly one booking.
+// Every way in which the stub can fail, before and after it has booked: what the adapter says of it, what a
+// read-back finds, and that the next attempt ends in exactly one booking.
 func TestEveryFaultOfTheStubIsRecoveredFrom(t *testing.T) {
 	cut := answer(retryable, unknown, entry, fencerow.ReasonConnectionCut)
 	unreadable := answer(retryable, unknown, entry, fencerow.ReasonAnswerUnreadable)
@@ -24,10 +24,11 @@ func TestEveryFaultOfTheStubIsRecoveredFrom(t *testing.T) {
 		ledgerstub.ModeHTML:             resolving(unreadable),
 		ledgerstub.ModeOversized:        resolving(unreadable),
 		ledgerstub.ModeOversizedHeaders: unreadable,
-		ledgerstub.ModeEmpty:            resolving(answer(retryable, unknown, entry, fencerow.ReasonAnswerIncomplete)),
-		ledgerstub.ModeRedirect:         answer(retryable, answered, target, fencerow.ReasonRedirected),
-		ledgerstub.ModeWrongID:          contradicts,
-		ledgerstub.ModeWrongDigest:      contradicts,
+		ledgerstub.ModeEmpty: resolving(answer(retryable, unknown, entry,
+			fencerow.ReasonAnswerIncomplete)),
+		ledgerstub.ModeRedirect:    answer(retryable, answered, target, fencerow.ReasonRedirected),
+		ledgerstub.ModeWrongID:     contradicts,
+		ledgerstub.ModeWrongDigest: contradicts,
 	} {
 		for _, commit := range []bool{false, true} {
 			name := string(mode) + map[bool]string{false: "/before commit", true: "/after commit"}[commit]

@@ -9,14 +9,15 @@ import (
 	"github.com/fourblocks2020/fencerow"
 )
 
-// success reads a 2xx answer. Only what is clear counts as booked; what is not is worth a read-back, and otherwise the
-// same key is sent again.
+// success reads a 2xx answer. Only what is clear counts as booked; what is not is worth a read-back, and
+// otherwise the same key is sent again.
 func (h *HTTP) success(
 	ctx context.Context, m *message, response *http.Response, body []byte, err error,
 ) fencerow.Answer {
 	status := response.StatusCode
 	accepted := status == http.StatusAccepted && h.config.AcceptedIsDuplicate
-	booked := accepted || status == http.StatusOK || status == http.StatusCreated || status == http.StatusNoContent
+	booked := accepted || status == http.StatusOK || status == http.StatusCreated ||
+		status == http.StatusNoContent
 	if err != nil {
 		return cutShort(ctx)
 	}
@@ -85,8 +86,8 @@ func cutShort(ctx context.Context) fencerow.Answer {
 	}
 }
 
-// endsClearly reports whether an empty body is known to be whole. A body that ends with the connection is not: the answer
-// may have been cut before its first byte.
+// endsClearly reports whether an empty body is known to be whole. A body that ends with the connection is
+// not: the answer may have been cut before its first byte.
 func endsClearly(response *http.Response) bool {
 	return response.ContentLength == 0 || response.StatusCode == http.StatusNoContent ||
 		slices.Contains(response.TransferEncoding, "chunked")

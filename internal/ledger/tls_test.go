@@ -82,7 +82,8 @@ func (a *authority) issue(name string, notAfter time.Time) (pair tls.Certificate
 	a.t.Helper()
 	cert, key := a.sign(&x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name},
-		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: notAfter, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: notAfter, IPAddresses: []net.IP{net.IPv4(127, 0, 0,
+			1)},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	})
 	der, err := x509.MarshalPKCS8PrivateKey(key)
@@ -115,9 +116,11 @@ func TestTLS(t *testing.T) {
 	expired, _, _ := a.issue("expired", time.Now().Add(-time.Hour))
 	pool := x509.NewCertPool()
 	pool.AddCert(a.cert)
-	serving := func(cert tls.Certificate) *tls.Config { return &tls.Config{Certificates: []tls.Certificate{cert}} }
+	serving := func(cert tls.Certificate) *tls.Config {
+		return &tls.Config{Certificates: []tls.Certificate{cert}}
+	}
 	old := serving(good)
-	old.MinVersion, old.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 //nolint:gosec // to be refused
+	old.MinVersion, old.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
 	asking := serving(good)
 	asking.ClientAuth, asking.ClientCAs = tls.RequireAndVerifyClientCert, pool
 	asking12 := asking.Clone()
@@ -151,8 +154,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// A TLS 1.3 handshake is over for the client before the server has seen that the certificate is missing. Whether the
-// request was on its way by then is a matter of luck; that the target is to blame is not.
+// A TLS 1.3 handshake is over for the client before the server has seen that the certificate is missing.
+// Whether the request was on its way by then is a matter of luck; that the target is to blame is not.
 func TestClientCertificateMissingInTLS13IsTheTargetsRefusal(t *testing.T) {
 	a := newAuthority(t)
 	good, _, _ := a.issue("good", time.Now().Add(time.Hour))

@@ -15,8 +15,9 @@ const (
 	tokenReread = time.Second
 )
 
-// tokenFile is the credential, read from a file that an operator or a secret manager may replace at any time. Reading the
-// small file again is exact, where comparing its modification time is not: two writes can share one.
+// tokenFile is the credential, read from a file that an operator or a secret manager may replace at any time.
+// Reading the small file again is exact, where comparing its modification time is not: two writes can share
+// one.
 type tokenFile struct {
 	path   string
 	prefix string // the scheme and a space, or nothing
@@ -45,7 +46,8 @@ func (t *tokenFile) header() ([]string, bool) {
 	return t.value, t.value != nil
 }
 
-// refused has the file read at the next use: the ledger did not take the token, and a new one may be there already.
+// refused has the file read at the next use: the ledger did not take the token, and a new one may be there
+// already.
 func (t *tokenFile) refused() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -49,7 +49,8 @@ func TestRefusedTokenIsReadAgainAtTheNextAttempt(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "token")
 	writeToken(t, path, "first")
 	stub := ledgerstub.New(ledgerstub.Options{Token: "first"})
-	h := newHTTP(t, newServer(t, stub.ServeHTTP).URL+ledgerstub.EntriesPath, func(c *ledger.Config) { c.TokenFile = path })
+	h := newHTTP(t, newServer(t, stub.ServeHTTP).URL+ledgerstub.EntriesPath,
+		func(c *ledger.Config) { c.TokenFile = path })
 	if got := h.Deliver(withPatience(t), delivery()); got.Class != delivered {
 		t.Fatalf("got %+v", got)
 	}

@@ -7,8 +7,8 @@ import (
 
 const traceParentLen = 55 // 00-<32 hex>-<16 hex>-<2 hex>
 
-// childTraceParent returns the trace context of one attempt: the trace and flags of the enqueuer, a span of its own. It
-// returns "" for anything but a version 00 trace context, which is then not sent.
+// childTraceParent returns the trace context of one attempt: the trace and flags of the enqueuer, a span of
+// its own. It returns "" for anything but a version 00 trace context, which is then not sent.
 func childTraceParent(parent string, span [8]byte) string {
 	if len(parent) != traceParentLen || parent[:3] != "00-" || parent[35] != '-' || parent[52] != '-' {
 		return ""

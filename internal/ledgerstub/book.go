@@ -59,7 +59,8 @@ func parseDelta(value []byte) (decimal.Decimal, bool) {
 	return d, err == nil
 }
 
-// accountKey names a balance. Instances are books of their own: the same slot id under two of them is two slots.
+// accountKey names a balance. Instances are books of their own: the same slot id under two of them is two
+// slots.
 type accountKey struct{ instance, slot, currency string }
 
 type account struct {
@@ -106,8 +107,8 @@ func (s *Stub) Balances() []Balance {
 	return out
 }
 
-// book decides under the key's lock: a token lower than the highest seen is stale, other content under a booked key is a
-// conflict, equal content a duplicate, and anything else is booked.
+// book decides under the key's lock: a token lower than the highest seen is stale, other content under a
+// booked key is a conflict, equal content a duplicate, and anything else is booked.
 func (s *Stub) book(q *request, digest [32]byte) {
 	q.shard.mu.Lock()
 	defer q.shard.mu.Unlock()
@@ -192,7 +193,7 @@ func (s *Stub) readBack(w http.ResponseWriter, r *http.Request, key string) {
 	}
 	q.shard.mu.Unlock()
 	if fault := s.faults.match(&q, true); fault != nil {
-		s.fail(w, r, &q, fault)
+		q.fail(w, fault)
 		return
 	}
 	q.write(w)

@@ -8,11 +8,11 @@ import (
 
 // CheckOptions say what [Check] tolerates.
 type CheckOptions struct {
-	// Slack is how much two requests for one key may overlap. A client that gives up is seen to be gone only a little
-	// later, when it may have sent again.
+	// Slack is how much two requests for one key may overlap. A client that gives up is seen to be gone only a
+	// little later, when it may have sent again.
 	Slack time.Duration
-	// Zombies are fencing tokens of claims that are known to have been lost while their holder went on: their requests
-	// may come late and may overlap others.
+	// Zombies are fencing tokens of claims that are known to have been lost while their holder went on: their
+	// requests may come late and may overlap others.
 	Zombies []int64
 }
 

@@ -97,7 +97,9 @@ func (c *Client) Check(ctx context.Context, o CheckOptions) (Report, error) {
 }
 
 // call makes one request. read takes the answer's body; nil ignores it.
-func (c *Client) call(ctx context.Context, method, path string, body any, read func(*json.Decoder) error) error {
+func (c *Client) call(
+	ctx context.Context, method, path string, body any, read func(*json.Decoder) error,
+) error {
 	var content io.Reader
 	if body != nil {
 		b, err := json.Marshal(body)

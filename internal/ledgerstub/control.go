@@ -37,7 +37,9 @@ func (s *Stub) controlHandler() http.Handler {
 		}
 		writeControl(w, map[string]int64{"id": id})
 	})
-	mux.HandleFunc("GET /control/rules", func(w http.ResponseWriter, _ *http.Request) { writeControl(w, s.Rules()) })
+	mux.HandleFunc("GET /control/rules", func(w http.ResponseWriter, _ *http.Request) {
+		writeControl(w, s.Rules())
+	})
 	mux.HandleFunc("DELETE /control/rules", func(w http.ResponseWriter, _ *http.Request) {
 		s.ClearRules()
 		w.WriteHeader(http.StatusNoContent)

@@ -13,8 +13,8 @@ import (
 // Mode is a way to fail.
 type Mode string
 
-// The modes. Where a mode answers with a document, it is the one that a healthy ledger would have given; without Commit
-// that of a booking which was not made.
+// The modes. Where a mode answers with a document, it is the one that a healthy ledger would have given;
+// without Commit that of a booking which was not made.
 const (
 	// ModeSlow answers as a healthy ledger does, late: give Delay or Stall.
 	ModeSlow Mode = "slow"
@@ -57,8 +57,8 @@ func Modes() []Mode {
 // Fault says how one request fails. It must not be changed once it is in use.
 type Fault struct {
 	Mode Mode `json:"mode"`
-	// Commit processes the request first, as a healthy ledger would: an answer is then lost, not a booking. ModeSlow
-	// always does.
+	// Commit processes the request first, as a healthy ledger would: an answer is then lost, not a booking.
+	// ModeSlow always does.
 	Commit bool `json:"commit,omitempty"`
 	// Delay passes before the request is processed, Stall between processing and answering.
 	Delay Millis `json:"delay_ms,omitempty"`
@@ -95,7 +95,8 @@ type Rule struct {
 	KeyPrefix string `json:"key_prefix,omitempty"`
 	// Readback selects read-backs instead of deliveries.
 	Readback bool `json:"readback,omitempty"`
-	// Skip lets that many matching requests pass first; Count is how many then fail, 0 for all until the rules are cleared.
+	// Skip lets that many matching requests pass first; Count is how many then fail, 0 for all until the rules
+	// are cleared.
 	Skip  int64 `json:"skip,omitempty"`
 	Count int64 `json:"count,omitempty"`
 	Fault Fault `json:"fault"`
@@ -154,8 +155,8 @@ func (s *Stub) Rules() []RuleState {
 	return out
 }
 
-// Fail has f decide the fate of each request, before any rule; nil lets it pass. It is called from many goroutines at
-// once. Fail(nil) takes it away.
+// Fail has f decide the fate of each request, before any rule; nil lets it pass. It is called from many
+// goroutines at once. Fail(nil) takes it away.
 func (s *Stub) Fail(f func(Request) *Fault) {
 	s.faults.mu.Lock()
 	defer s.faults.mu.Unlock()
@@ -163,7 +164,8 @@ func (s *Stub) Fail(f func(Request) *Fault) {
 	s.faults.armed.Store(f != nil || len(s.faults.rules) > 0)
 }
 
-// ClearRules takes all rules away: the ledger is healthy again. Requests that hang go on hanging; see [Stub.Release].
+// ClearRules takes all rules away: the ledger is healthy again. Requests that hang go on hanging; see
+// [Stub.Release].
 func (s *Stub) ClearRules() {
 	s.faults.mu.Lock()
 	defer s.faults.mu.Unlock()

@@ -27,20 +27,35 @@ func TestEveryModeFailsAsItSays(t *testing.T) {
 		return func(r reply) bool { return r.err == nil && r.status == status && strings.Contains(r.body, part) }
 	}
 	for mode, ok := range map[ledgerstub.Mode]func(reply) bool{
-		ledgerstub.ModeSlow:             status(201, "CREATED"),
-		ledgerstub.ModeStatus:           status(503, "text"),
-		ledgerstub.ModeCut:              cut,
-		ledgerstub.ModeReset:            func(r reply) bool { return errors.Is(r.err, syscall.ECONNRESET) || cut(r) },
-		ledgerstub.ModeGarbage:          func(r reply) bool { return r.err != nil && strings.Contains(r.err.Error(), "malformed") },
-		ledgerstub.ModeTruncated:        func(r reply) bool { return errors.Is(r.err, io.ErrUnexpectedEOF) && r.status == 201 },
-		ledgerstub.ModeEmpty:            func(r reply) bool { return r.err == nil && r.status == 200 && r.body == "" },
+		ledgerstub.ModeSlow:   status(201, "CREATED"),
+		ledgerstub.ModeStatus: status(503, "text"),
+		ledgerstub.ModeCut:    cut,
+		ledgerstub.ModeReset: func(r reply) bool {
+			return errors.Is(r.err, syscall.ECONNRESET) ||
+				cut(r)
+		},
+		ledgerstub.ModeGarbage: func(r reply) bool {
+			return r.err != nil &&
+				strings.Contains(r.err.Error(), "malformed")
+		},
+		ledgerstub.ModeTruncated: func(r reply) bool {
+			return errors.Is(r.err, io.ErrUnexpectedEOF) &&
+				r.status == 201
+		},
+		ledgerstub.ModeEmpty: func(r reply) bool {
+			return r.err == nil && r.status == 200 &&
+				r.body == ""
+		},
 		ledgerstub.ModeHTML:             status(200, "<title>"),
 		ledgerstub.ModeOversized:        func(r reply) bool { return r.status == 200 && len(r.body) > 64<<10 },
 		ledgerstub.ModeOversizedHeaders: func(r reply) bool { return len(r.header.Get("X-Padding")) > 64<<10 },
-		ledgerstub.ModeRedirect:         func(r reply) bool { return r.status == 307 && r.header.Get("Location") != "" },
-		ledgerstub.ModeWrongID:          status(201, `"correlation_id":"not-a"`),
-		ledgerstub.ModeWrongDigest:      status(201, "sha-256=:AAAA"),
-		ledgerstub.ModeHang:             cut, // once it is released
+		ledgerstub.ModeRedirect: func(r reply) bool {
+			return r.status == 307 &&
+				r.header.Get("Location") != ""
+		},
+		ledgerstub.ModeWrongID:     status(201, `"correlation_id":"not-a"`),
+		ledgerstub.ModeWrongDigest: status(201, "sha-256=:AAAA"),
+		ledgerstub.ModeHang:        cut, // once it is released
 	} {
 		for _, commit := range []bool{false, true} {
 			name := string(mode) + map[bool]string{false: "/before commit", true: "/after commit"}[commit]
@@ -112,7 +127,8 @@ func TestRulesSkipAndCountAndSelect(t *testing.T) {
 
 func TestReadbackRulesLeaveDeliveriesAlone(t *testing.T) {
 	s := start(t, ledgerstub.Options{})
-	rule(t, s, ledgerstub.Rule{Readback: true, Fault: ledgerstub.Fault{Mode: ledgerstub.ModeStatus, Status: 500}})
+	rule(t, s, ledgerstub.Rule{Readback: true, Fault: ledgerstub.Fault{Mode: ledgerstub.ModeStatus,
+		Status: 500}})
 	s.expect(s.send("k", 1, body("a", "slot", "1")), 201, "CREATED")
 	s.expect(s.get(ledgerstub.EntriesPath+"/k"), 500, "")
 	s.ClearRules()
@@ -177,14 +193,15 @@ func TestClientThatGoesAwayInItsBodyIsAborted(t *testing.T) {
 	}
 	request.Header.Set("Idempotency-Key", "k")
 	go func() {
-		writer.Write([]byte("{"))               //nolint:errcheck // a test's request
-		writer.CloseWithError(errors.New("no")) //nolint:errcheck // always nil
+		writer.Write([]byte("{")) //nolint:errcheck // a test's request
+		writer.CloseWithError(errors.New("no"))
 	}()
 	if _, err := s.client.Do(request); err == nil { //nolint:bodyclose // there is none
 		t.Error("the request succeeded")
 	}
 	s.end()
-	if journal := s.Journal(); len(journal) > 1 || len(journal) == 1 && journal[0].Verdict != ledgerstub.VerdictAborted {
+	if journal := s.Journal(); len(journal) > 1 || len(journal) == 1 &&
+		journal[0].Verdict != ledgerstub.VerdictAborted {
 		t.Errorf("journal is %+v", journal)
 	}
 }

@@ -73,8 +73,8 @@ func (r *running) end() {
 }
 
 func body(id, slot, delta string) string {
-	return fmt.Sprintf(`{"instance_key":"desk","correlation_id":"%s","entry_kind":"fill","slot_id":"%s","currency":"USD",`+
-		`"cash_delta":"%s","payload":{"b":1, "a":2}}`, id, slot, delta)
+	return fmt.Sprintf(`{"instance_key":"desk","correlation_id":"%s","entry_kind":"fill","slot_id":"%s",`+
+		`"currency":"USD","cash_delta":"%s","payload":{"b":1, "a":2}}`, id, slot, delta)
 }
 
 func digest(body string) string {
@@ -122,7 +122,7 @@ func (r *running) do(request *http.Request) reply {
 	if err != nil {
 		return reply{err: err}
 	}
-	defer response.Body.Close() //nolint:errcheck // a test's answer
+	defer response.Body.Close()
 	b, err := io.ReadAll(response.Body)
 	return reply{response.StatusCode, string(b), response.Header, err}
 }

@@ -71,8 +71,8 @@ type Record struct {
 	Key     string `json:"key"`
 	Epoch   int64  `json:"fencing_token"`
 	Attempt int    `json:"attempt"`
-	// Arrival and End are monotonic, in nanoseconds since the ledger's start. End is the moment just before the answer
-	// left or the connection was cut; 0 while the request is open.
+	// Arrival and End are monotonic, in nanoseconds since the ledger's start. End is the moment just before the
+	// answer left or the connection was cut; 0 while the request is open.
 	Arrival time.Duration `json:"arrival_ns"`
 	End     time.Duration `json:"end_ns"`
 	// ArrivedAt and EndedAt are the same moments by the wall clock.
@@ -148,7 +148,8 @@ func (s *shard) open(q *request, at time.Time, since time.Duration) *record {
 }
 
 // close ends the record of a request.
-func (s *shard) close(q *request, at time.Time, since time.Duration, digest Digest, status int, fault *Fault) {
+func (s *shard) close(q *request, at time.Time, since time.Duration, digest Digest, status int,
+	fault *Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := q.record
@@ -259,7 +260,8 @@ func (s *Stub) Booking(key string) (Booking, bool) {
 }
 
 func (k *keyState) booking() Booking {
-	return Booking{Key: k.key, Epoch: k.bookedEpoch, Ref: fmt.Sprintf("stub-%d", k.ref), Digest: k.digest, Body: k.body}
+	return Booking{Key: k.key, Epoch: k.bookedEpoch, Ref: fmt.Sprintf("stub-%d", k.ref), Digest: k.digest,
+		Body: k.body}
 }
 
 // Counters count requests since the start. Requests that are still open are only in Requests.

@@ -26,7 +26,7 @@ func (s *Stub) misbehave(w http.ResponseWriter, r *http.Request, q *request, dig
 		s.hang(r)
 	}
 	s.finish(q, digest, q.faultStatus(f), f)
-	s.fail(w, r, q, f)
+	q.fail(w, f)
 }
 
 // pretend prepares the answer of a booking that is not made.
@@ -51,12 +51,13 @@ func (q *request) faultStatus(f *Fault) int {
 		return http.StatusOK
 	case ModeRedirect:
 		return http.StatusTemporaryRedirect
+	case ModeSlow, ModeTruncated, ModeWrongID, ModeWrongDigest:
 	}
 	return q.status
 }
 
 // fail answers as the fault says. The request has its healthy answer ready.
-func (s *Stub) fail(w http.ResponseWriter, r *http.Request, q *request, f *Fault) {
+func (q *request) fail(w http.ResponseWriter, f *Fault) {
 	for name, value := range f.Header {
 		w.Header().Set(name, value)
 	}
@@ -118,8 +119,8 @@ func raw(w http.ResponseWriter, text string, reset bool) {
 	conn.Close() //nolint:errcheck // there is nobody to tell
 }
 
-// wait passes time, or less if the requests that hang are released. That the client goes away does not hurry it: a slow
-// ledger books late, for a client that has long given up.
+// wait passes time, or less if the requests that hang are released. That the client goes away does not hurry
+// it: a slow ledger books late, for a client that has long given up.
 func (s *Stub) wait(d Millis) {
 	if d <= 0 {
 		return

@@ -13,8 +13,8 @@ import (
 // graceful is how long requests in flight have to end when serving stops.
 const graceful = time.Second
 
-// Serve serves on l until ctx is done, then ends requests that hang, waits briefly for the others and returns nil. It
-// closes l.
+// Serve serves on l until ctx is done, then ends requests that hang, waits briefly for the others and returns
+// nil. It closes l.
 func (s *Stub) Serve(ctx context.Context, l net.Listener) error {
 	server := &http.Server{
 		Handler:           s,

@@ -1,7 +1,7 @@
-// Package ledgerstub is an HTTP ledger of our own, for `fencerow dev` and for tests. It books by idempotency key, compares
-// content, keeps balances, refuses fencing tokens that fall, can be told to fail in every way that a ledger can, and keeps
-// a journal of every request: an idempotent ledger books once whatever it is sent, so the proof that nothing was sent
-// twice is in the journal.
+// Package ledgerstub is an HTTP ledger of our own, for `fencerow dev` and for tests. It books by idempotency
+// key, compares content, keeps balances, refuses fencing tokens that fall, can be told to fail in every way
+// that a ledger can, and keeps a journal of every request: an idempotent ledger books once whatever it is
+// sent, so the proof that nothing was sent twice is in the journal.
 //
 // It keeps everything in memory and forgets nothing. A million requests of 300 bytes take about a gigabyte.
 package ledgerstub
@@ -125,8 +125,8 @@ type request struct {
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// receive takes one delivery. The record is opened before the body is read and closed before the answer leaves: a client
-// that has an answer and sends again never seems to overlap with itself.
+// receive takes one delivery. The record is opened before the body is read and closed before the answer
+// leaves: a client that has an answer and sends again never seems to overlap with itself.
 func (s *Stub) receive(w http.ResponseWriter, r *http.Request) {
 	arrived := time.Now()
 	q := request{key: unquote(r.Header.Get("Idempotency-Key"))}
@@ -135,7 +135,7 @@ func (s *Stub) receive(w http.ResponseWriter, r *http.Request) {
 	q.shard = s.shard(q.key)
 	q.record = q.shard.open(&q, arrived, arrived.Sub(s.started))
 
-	buffer := buffers.Get().(*bytes.Buffer)
+	buffer := buffers.Get().(*bytes.Buffer) //nolint:errcheck // the pool holds nothing else
 	defer buffers.Put(buffer)
 	buffer.Reset()
 	_, err := buffer.ReadFrom(io.LimitReader(r.Body, maxBody+1))
@@ -210,7 +210,8 @@ func writeProblem(w http.ResponseWriter, status int, problem string) {
 
 // problemBody is an RFC 9457 document.
 func problemBody(status int, problem string) []byte {
-	return []byte(`{"type":"https://fencerow.example/problems/` + problem + `","status":` + strconv.Itoa(status) + `}`)
+	return []byte(`{"type":"https://fencerow.example/problems/` + problem + `","status":` +
+		strconv.Itoa(status) + `}`)
 }
 
 func (s *Stub) authorized(r *http.Request) bool {
@@ -218,7 +219,8 @@ func (s *Stub) authorized(r *http.Request) bool {
 	return want == "" || subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), []byte(want)) == 1
 }
 
-// unquote reads a key that was sent as an RFC 8941 string; fencerow's keys hold nothing that is escaped there.
+// unquote reads a key that was sent as an RFC 8941 string; fencerow's keys hold nothing that is escaped
+// there.
 func unquote(key string) string {
 	if len(key) >= 2 && key[0] == '"' && key[len(key)-1] == '"' {
 		return key[1 : len(key)-1]

@@ -14,10 +14,11 @@ func TestBooksOnceAndComparesContent(t *testing.T) {
 	s := start(t, ledgerstub.Options{})
 	first := body("a", "slot", "1.50")
 	got := s.send("desk:a", 5, first)
-	s.expect(got, 201, `{"result":"CREATED","correlation_id":"a","ledger_ref":"stub-1","content_digest":"`+digest(first)+
-		`","snapshot":{"slot_id":"slot","currency":"USD","cash_balance":"1.5","version":1}}`)
+	s.expect(got, 201, `{"result":"CREATED","correlation_id":"a","ledger_ref":"stub-1","content_digest":"`+
+		digest(first)+`","snapshot":{"slot_id":"slot","currency":"USD","cash_balance":"1.5","version":1}}`)
 	s.expect(s.send("desk:b", 5, body("b", "slot", "-0.25")), 201, `"cash_balance":"1.25","version":2`)
-	s.expect(s.send("desk:a", 6, first), 200, `{"result":"DUPLICATE_OK","correlation_id":"a","ledger_ref":"stub-1"`)
+	s.expect(s.send("desk:a", 6, first), 200,
+		`{"result":"DUPLICATE_OK","correlation_id":"a","ledger_ref":"stub-1"`)
 	s.expect(s.send("desk:a", 7, body("a", "slot", "2")), 409, "content-conflict")
 	s.expect(s.send("desk:a", 6, first), 409, "stale-fencing-token")
 	s.expect(s.send("desk:a", 7, first), 200, "DUPLICATE_OK")
@@ -38,7 +39,8 @@ func TestBooksOnceAndComparesContent(t *testing.T) {
 
 func TestEntryWithoutSlotHasNoSnapshot(t *testing.T) {
 	s := start(t, ledgerstub.Options{})
-	entry := `{"instance_key":"desk","correlation_id":"a","slot_id":null,"currency":null,"cash_delta":"0","payload":{}}`
+	entry := `{"instance_key":"desk","correlation_id":"a","slot_id":null,"currency":null,"cash_delta":"0",` +
+		`"payload":{}}`
 	if got := s.send("desk:a", 1, entry); got.status != 201 || strings.Contains(got.body, "snapshot") {
 		t.Errorf("got %+v", got)
 	}
@@ -47,7 +49,8 @@ func TestEntryWithoutSlotHasNoSnapshot(t *testing.T) {
 func TestSlotsOfTwoInstancesAreKeptApart(t *testing.T) {
 	s := start(t, ledgerstub.Options{})
 	s.send("desk:a", 1, body("a", "slot", "1"))
-	s.expect(s.send("bench:a", 1, strings.Replace(body("a", "slot", "1"), "desk", "bench", 1)), 201, `"version":1`)
+	s.expect(s.send("bench:a", 1, strings.Replace(body("a", "slot", "1"), "desk", "bench", 1)), 201,
+		`"version":1`)
 }
 
 func TestRequestsThatAreNotUnderstoodBookNothing(t *testing.T) {
@@ -86,7 +89,8 @@ func TestReadBackTellsWhatIsBooked(t *testing.T) {
 	path := ledgerstub.EntriesPath + "/desk:a%2Fb"
 	s.expect(s.get(path), 404, "not-found")
 	s.send("desk:a/b", 1, entry)
-	s.expect(s.get(path), 200, `{"correlation_id":"a/b","ledger_ref":"stub-1","content_digest":"`+digest(entry)+`"`)
+	s.expect(s.get(path), 200,
+		`{"correlation_id":"a/b","ledger_ref":"stub-1","content_digest":"`+digest(entry)+`"`)
 	if c := s.Counters(); c.Readbacks != 2 || c.Requests != 1 {
 		t.Errorf("counters are %+v", c)
 	}

@@ -1,6 +1,7 @@
-// Package jsonwalk reads the members of a JSON object in place: exact names, raw values, no intermediate tree. Answers of a ledger are
-// read with it, because encoding/json matches names without regard to case, takes the last of two equal names and turns numbers into
-// floats; each of these would let a doubtful answer pass as a clear one.
+// Package jsonwalk reads the members of a JSON object in place: exact names, raw values, no intermediate
+// tree. Answers of a ledger are read with it, because encoding/json matches names without regard to case,
+// takes the last of two equal names and turns numbers into floats; each of these would let a doubtful answer
+// pass as a clear one.
 package jsonwalk
 
 import (
@@ -10,15 +11,16 @@ import (
 	"unicode/utf8"
 )
 
-// IsObject reports whether doc is valid JSON, nested at most [MaxDepth] deep, and an object. [Members] accepts only such a
-// document.
+// IsObject reports whether doc is valid JSON, nested at most [MaxDepth] deep, and an object. [Members]
+// accepts only such a document.
 func IsObject(doc []byte) bool {
 	i := skipSpace(doc, 0)
 	return i < len(doc) && doc[i] == '{' && valid(doc)
 }
 
-// Members yields the name and the raw value of each member, in order, duplicates included. object must satisfy [IsObject] or be a value
-// that Members yielded and that begins with '{'. Both slices alias object, but for a name that was written with escapes.
+// Members yields the name and the raw value of each member, in order, duplicates included. object must
+// satisfy [IsObject] or be a value that Members yielded and that begins with '{'. Both slices alias object,
+// but for a name that was written with escapes.
 func Members(object []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(name, value []byte) bool) {
 		i := skipSpace(object, 0) + 1
@@ -90,7 +92,8 @@ func skipString(doc []byte, i int) int {
 	return i + 1
 }
 
-// skipValue returns the index after the value that begins at i. It does not recurse: depth is the sender's choice.
+// skipValue returns the index after the value that begins at i. It does not recurse: depth is the sender's
+// choice.
 func skipValue(doc []byte, i int) int {
 	depth := 0
 	for i < len(doc) {

@@ -10,7 +10,8 @@ import (
 )
 
 func TestMembersKeepNamesAndRawValues(t *testing.T) {
-	doc := []byte("\n{ \"a\" : 1.50 ,\"A\":\"x\\\"}\", \"a\":[{\"b\":\"]\"},2] , \"\\u0065\":{\"f\":null},\"g\":{} ,\"h\":true}\t")
+	doc := []byte("\n{ \"a\" : 1.50 ,\"A\":\"x\\\"}\", " +
+		"\"a\":[{\"b\":\"]\"},2] , \"\\u0065\":{\"f\":null},\"g\":{} ,\"h\":true}\t")
 	want := []string{"a=1.50", `A="x\"}"`, `a=[{"b":"]"},2]`, `e={"f":null}`, "g={}", "h=true"}
 	if !IsObject(doc) {
 		t.Fatal("a valid object is refused")
@@ -25,7 +26,8 @@ func TestMembersKeepNamesAndRawValues(t *testing.T) {
 }
 
 func TestOnlyValidObjectsAreObjects(t *testing.T) {
-	for _, doc := range []string{"", " ", "[]", "1", `"{}"`, "{", "{}}", `{"a"}`, `{"a":1,}`, "{a:1}", "null", "{}x"} {
+	for _, doc := range []string{"", " ", "[]", "1", `"{}"`, "{", "{}}", `{"a"}`, `{"a":1,}`, "{a:1}", "null",
+		"{}x"} {
 		if IsObject([]byte(doc)) {
 			t.Errorf("%q is taken for an object", doc)
 		}
@@ -47,7 +49,8 @@ func TestDepthIsBounded(t *testing.T) {
 	nested := func(depth int) []byte {
 		return []byte(strings.Repeat(`{"a":`, depth-1) + "{}" + strings.Repeat("}", depth-1))
 	}
-	if !IsObject(nested(MaxDepth)) || IsObject(nested(MaxDepth+1)) || IsObject(bytes.Repeat([]byte(`{"a":[`), 1<<16)) {
+	if !IsObject(nested(MaxDepth)) || IsObject(nested(MaxDepth+1)) ||
+		IsObject(bytes.Repeat([]byte(`{"a":[`), 1<<16)) {
 		t.Error("the bound is not where it should be")
 	}
 }
@@ -55,8 +58,10 @@ func TestDepthIsBounded(t *testing.T) {
 // The oracle is encoding/json decoding into a map, where the last of equal names wins.
 func FuzzMembersAgreeWithEncodingJSON(f *testing.F) {
 	for _, s := range []string{
-		`{"a":-0.5e+10,"b":01}`, `{"a":"\ud800\u00e9\/"}`, `{"a":[1,]}`, `{"a":nul}`, "{\"a\":\"\x01\"}", `{"a":1.}`,
-		`{}`, `{"a":{"b":[1,2,{"c":"}"}]},"d":"\\"}`, `{"a":1,"a":2}`, "{\"\\u00e9\":-1e5 }", `{"a":"\\\"" , "b":[]}`,
+		`{"a":-0.5e+10,"b":01}`, `{"a":"\ud800\u00e9\/"}`, `{"a":[1,]}`, `{"a":nul}`,
+		"{\"a\":\"\x01\"}", `{"a":1.}`,
+		`{}`, `{"a":{"b":[1,2,{"c":"}"}]},"d":"\\"}`, `{"a":1,"a":2}`,
+		"{\"\\u00e9\":-1e5 }", `{"a":"\\\"" , "b":[]}`,
 	} {
 		f.Add([]byte(s))
 	}
@@ -81,13 +86,14 @@ func FuzzMembersAgreeWithEncodingJSON(f *testing.F) {
 			}
 			String(value)
 			if IsNested(value) {
-				for range Members(value) { //nolint:revive // must only not panic
+				for range Members(value) {
 				}
 			}
 		}
-		if bytes.Equal(bytes.ToValidUTF8(doc, nil), doc) && !maps.EqualFunc(got, want, func(a, b json.RawMessage) bool {
-			return bytes.Equal(a, b)
-		}) {
+		if bytes.Equal(bytes.ToValidUTF8(doc, nil), doc) &&
+			!maps.EqualFunc(got, want, func(a, b json.RawMessage) bool {
+				return bytes.Equal(a, b)
+			}) {
 			t.Fatalf("got %q, want %q", got, want)
 		}
 	})

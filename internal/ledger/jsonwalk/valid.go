@@ -2,12 +2,13 @@ package jsonwalk
 
 import "strings"
 
-// MaxDepth is how deeply values may be nested in a document that [IsObject] accepts; the check is recursive. It is more
-// than a payload may have.
+// MaxDepth is how deeply values may be nested in a document that [IsObject] accepts; the check is recursive.
+// It is more than a payload may have.
 const MaxDepth = 1000
 
-// The functions of this file check the grammar of RFC 8259. Each takes the index where a construct begins and returns the
-// index after it, or bad. They take a third of the time of json.Valid, and every answer goes through them.
+// The functions of this file check the grammar of RFC 8259. Each takes the index where a construct begins and
+// returns the index after it, or bad. They take a third of the time of json.Valid, and every answer goes
+// through them.
 const bad = -1
 
 func valid(doc []byte) bool {

@@ -1,5 +1,5 @@
-// Command ledgerstub runs the stub ledger as a process of its own, for tests that drive real binaries. It prints the
-// address it listens on and serves until it is interrupted.
+// Command ledgerstub runs the stub ledger as a process of its own, for tests that drive real binaries. It
+// prints the address it listens on and serves until it is interrupted.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 
 func main() {
 	listen := flag.String("listen", "127.0.0.1:0", "loopback address to listen on")
-	tokenFile := flag.String("token-file", "", "file with the token that requests must carry; none is required without")
+	tokenFile := flag.String("token-file", "", "file with the token that requests must carry")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

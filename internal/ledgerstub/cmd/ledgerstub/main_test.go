@@ -27,11 +27,12 @@ func TestServesWhereItSaysUntilItIsStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := ledgerstub.Client{Base: strings.TrimSpace(line), HTTP: &http.Client{Transport: &http.Transport{}}}
-	response, err := client.HTTP.Post(client.Base+ledgerstub.EntriesPath, "application/json", strings.NewReader("{}"))
+	response, err := client.HTTP.Post(client.Base+ledgerstub.EntriesPath, "application/json",
+		strings.NewReader("{}"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	response.Body.Close() //nolint:errcheck // a test's answer
+	response.Body.Close()
 	if response.StatusCode != http.StatusUnauthorized {
 		t.Errorf("status %d without the token", response.StatusCode)
 	}
