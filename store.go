@@ -50,9 +50,10 @@ type Claimer interface {
 	// ClaimBatch claims up to Limit due rows: pending, next_retry_at <= now, held by no claim, ordered by
 	// (next_retry_at, outbox id). Expired claims (lease end <= now) of the instance are ended in the same step,
 	// at most [MaxExpiredPerClaim] of them, oldest first: each of their rows has one attempt more, one expiry
-	// more, is marked uncertain, and is a candidate at once (one that ForceDue had claimed before its time waits
-	// for it again). A row whose last two attempts ended by expiry is claimed alone. Returns a claim without
-	// entries if nothing was due; ErrInstanceHeld on hold.
+	// more, is marked uncertain, and is a candidate at once, also if ForceDue had claimed it before its
+	// time. A row whose last two attempts ended by expiry is claimed alone. Returns a claim without
+	// entries if nothing was due; ErrInstanceHeld on hold. For up to a second a store may pass over a due row
+	// that another process put before those it last saw.
 	//
 	// If the answer is lost the caller gives the claim back with Release(All) under the same token.
 	ClaimBatch(ctx context.Context, p ClaimBatchParams) (*Claim, error)

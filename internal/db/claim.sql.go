@@ -687,7 +687,7 @@ written AS (
 retried AS (
     UPDATE fencerow.ledger_pending p
     SET
-        attempt_count = greatest(0, least(p.attempt_count, 2147483646) + i.charge),
+        attempt_count = greatest(0, least(p.attempt_count::bigint + i.charge, 2147483647))::integer,
         next_retry_at = m.at + i.delay * interval '1 microsecond',
         last_epoch = greatest(p.last_epoch, c.claim_epoch),
         expiry_count = 0,

@@ -32,15 +32,16 @@ func (s *Store) recordSingly(ctx context.Context, op string, p *fencerow.RecordP
 	verdicts := make([]fencerow.Verdict, len(p.Outcomes))
 	var failed error
 	for i, o := range p.Outcomes {
-		rejected := o.Snapshot != nil
-		o.Snapshot, o.LedgerRef = nil, ""
+		o.LedgerRef = ""
+		if o.Snapshot != nil {
+			o.Snapshot = &fencerow.Snapshot{} // refused, so that its skip stays open
+		}
 		one, err := s.record(ctx, op, p.Instance, p.Token, []fencerow.Outcome{o})
 		if err != nil {
 			failed = err
 			continue
 		}
 		verdicts[i] = one[0]
-		verdicts[i].SnapshotRejected = rejected && one[0].Applied
 	}
 	return verdicts, failed
 }
