@@ -3,6 +3,7 @@ package outbox_test
 import (
 	"encoding/json"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 
@@ -304,4 +305,48 @@ func TestBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
 			t.Errorf("%v, %v", results, err)
 		}
 	})
+}
+
+// The grants that docs/interfaces.md gives a producer are enough, and too few for anything else.
+func TestProducersGrantsAreEnough(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/interfaces.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := pgtest.NewDatabase(t, schema)
+	role := db.NewRole(t, nil)
+	grants := 0
+	for line := range strings.Lines(string(page)) {
+		if strings.HasPrefix(line, "GRANT ") {
+			grants++
+			db.Exec(t, strings.Replace(strings.TrimSuffix(line, "\n"), "TO producer", `TO "`+role.Name+`"`, 1))
+		}
+	}
+	if grants == 0 {
+		t.Fatal("no grants are described")
+	}
+	conn := db.Connect(t, pgtest.As(role))
+	err = pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
+		skip := newEntry("a")
+		skip.OpenSkip = true
+		for range 2 {
+			if _, err := outbox.Enqueue(t.Context(), tx, desk, skip); err != nil {
+				return err
+			}
+		}
+		_, err := tx.Exec(t.Context(), "SELECT fencerow.enqueue('desk-1', 'b', 'fill', '{}', skip => true)")
+		return err
+	})
+	if err != nil {
+		t.Errorf("with the grants: %v", err)
+	}
+	for _, statement := range []string{
+		"DELETE FROM fencerow.ledger_outbox", "DELETE FROM fencerow.ledger_pending", "SELECT FROM fencerow.ledger_claim",
+		"UPDATE fencerow.ledger_pending SET next_retry_at = now()", "SELECT FROM fencerow.ledger_outcome",
+	} {
+		if _, err := conn.Exec(t.Context(), statement); err == nil {
+			t.Errorf("the role may %s", statement)
+		}
+	}
 }
