@@ -342,8 +342,9 @@ func TestProducersGrantsAreEnough(t *testing.T) {
 		t.Errorf("with the grants: %v", err)
 	}
 	for _, statement := range []string{
-		"DELETE FROM fencerow.ledger_outbox", "DELETE FROM fencerow.ledger_pending", "SELECT FROM fencerow.ledger_claim",
-		"UPDATE fencerow.ledger_pending SET next_retry_at = now()", "SELECT FROM fencerow.ledger_outcome",
+		"DELETE FROM fencerow.ledger_outbox", "DELETE FROM fencerow.ledger_pending",
+		"SELECT FROM fencerow.ledger_claim", "SELECT FROM fencerow.ledger_outcome",
+		"UPDATE fencerow.ledger_pending SET next_retry_at = now()",
 	} {
 		if _, err := conn.Exec(t.Context(), statement); err == nil {
 			t.Errorf("the role may %s", statement)

@@ -11,7 +11,7 @@ import (
 )
 
 type legacyCmd struct {
-	Count  legacyCountCmd  `cmd:"" default:"1" help:"Count the entries that have no owner."`
+	Count  legacyCountCmd  `cmd:"" default:"withargs" help:"Count the entries that have no owner."`
 	Export legacyExportCmd `cmd:"" help:"Print an unowned entry as a line for \"fencerow enqueue\"."`
 }
 

@@ -21,6 +21,8 @@ var everyCommand = [][]string{
 	{"counts"},
 	{"claims"},
 	{"legacy"},
+	{"legacy", "--db-max-conns", "2"},
+	{"legacy", "count"},
 	{"legacy", "export", "a"},
 	{"hold"},
 	{"resume"},
