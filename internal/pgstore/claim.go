@@ -38,7 +38,15 @@ func (s *Store) ClaimBatch(ctx context.Context, p fencerow.ClaimBatchParams) (*f
 		state.found(false, true, time.Time{})
 		return emptyClaim(p.Instance, p.Token), nil
 	}
-	claim, err := s.newClaim(op, p.Instance, p.Token, made.row.ClaimEpoch, made.row.ClaimedAt, made.row.LeaseExpiresAt, made.entries)
+	claim, err := s.newClaim(
+		op,
+		p.Instance,
+		p.Token,
+		made.row.ClaimEpoch,
+		made.row.ClaimedAt,
+		made.row.LeaseExpiresAt,
+		made.entries,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +125,7 @@ func (s *Store) claimBatch(
 				InstanceKey: string(p.Instance),
 				ClaimToken:  uuid(p.Token),
 				ClaimedBy:   string(p.Worker),
-				RowLimit:    int32(p.Limit), //nolint:gosec // at most MaxBatch
+				RowLimit:    int32(p.Limit),
 				Lease:       p.Lease,
 				FromStart:   floor.IsZero(),
 				Floor:       floor,
@@ -126,7 +134,15 @@ func (s *Store) claimBatch(
 			return ignoreNoRows(err, &nothing)
 		},
 	}
-	err := s.claimTransaction(ctx, op, p.Instance, p.Lease, &lock, calls, readEntries(p.Instance, p.Token, &made.entries))
+	err := s.claimTransaction(
+		ctx,
+		op,
+		p.Instance,
+		p.Lease,
+		&lock,
+		calls,
+		readEntries(p.Instance, p.Token, &made.entries),
+	)
 	if err != nil || nothing {
 		return nil, err
 	}
@@ -169,10 +185,17 @@ func lockInstance(instance fencerow.InstanceKey, lock *[]db.InstanceLockRow) cal
 	}
 }
 
-func readEntries(instance fencerow.InstanceKey, token fencerow.ClaimToken, entries *[]db.ClaimEntriesRow) call {
+func readEntries(
+	instance fencerow.InstanceKey,
+	token fencerow.ClaimToken,
+	entries *[]db.ClaimEntriesRow,
+) call {
 	return func(ctx context.Context, q *db.Queries) error {
 		var err error
-		*entries, err = q.ClaimEntries(ctx, db.ClaimEntriesParams{ClaimToken: uuid(token), InstanceKey: string(instance)})
+		*entries, err = q.ClaimEntries(
+			ctx,
+			db.ClaimEntriesParams{ClaimToken: uuid(token), InstanceKey: string(instance)},
+		)
 		return err
 	}
 }

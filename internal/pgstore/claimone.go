@@ -33,7 +33,15 @@ func (s *Store) ClaimOne(ctx context.Context, p fencerow.ClaimOneParams) (*fence
 			return err
 		},
 	}
-	err := s.claimTransaction(ctx, op, p.Instance, p.Lease, &lock, calls, readEntries(p.Instance, p.Token, &entries))
+	err := s.claimTransaction(
+		ctx,
+		op,
+		p.Instance,
+		p.Lease,
+		&lock,
+		calls,
+		readEntries(p.Instance, p.Token, &entries),
+	)
 	held := errors.Is(err, fencerow.ErrInstanceHeld)
 	if err != nil && !held {
 		return nil, err

@@ -35,7 +35,8 @@ func TestDSNIsInNoError(t *testing.T) {
 		if err == nil {
 			t.Fatal("a DSN that leads nowhere gave no error")
 		}
-		for _, text := range []string{err.Error(), fmt.Sprintf("%+v", err), fmt.Sprintf("%#v", err), fmt.Sprintf("%q", err)} {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%q"} {
+			text := fmt.Sprintf(verb, err)
 			if strings.Contains(text, "sentinel") || strings.Contains(text, "127.0.0.1") {
 				t.Errorf("the error shows the DSN: %s", text)
 			}
@@ -74,7 +75,8 @@ func TestEachFailureOfTheServerHasItsCode(t *testing.T) {
 	t.Parallel()
 	for state, want := range map[string]fencerow.Code{
 		"55P03": fencerow.ErrStoreBusy, "57014": fencerow.ErrStoreTimeout, "57P01": fencerow.ErrStoreUnavailable,
-		"25P03": fencerow.ErrStoreUnavailable, "08006": fencerow.ErrStoreUnavailable, "53100": fencerow.ErrStoreFull,
+		"25P03": fencerow.ErrStoreUnavailable, "08006": fencerow.ErrStoreUnavailable,
+		"53100": fencerow.ErrStoreFull,
 		"53300": fencerow.ErrStoreFull, "54001": fencerow.ErrStoreFull, "42501": fencerow.ErrStorePermission,
 		"42P01": fencerow.ErrStoreSchema, "3F000": fencerow.ErrStoreSchema, "28P01": fencerow.ErrStoreCredentials,
 		"22P02": fencerow.ErrStoreData, "23514": fencerow.ErrStoreData, "25006": fencerow.ErrStoreReadOnly,
@@ -189,13 +191,17 @@ func TestLostAnswerOfARecordIsRecognised(t *testing.T) {
 	record(t, store, warm) // prepares the statements, so that the next one is a single round trip
 	c := claim(t, store, "i", 1)
 	cut.Store(true)
-	_, err := store.RecordOutcomes(t.Context(), fencerow.RecordParams{Instance: "i", Token: c.Token, Outcomes: completed(c)})
+	_, err := store.RecordOutcomes(
+		t.Context(),
+		fencerow.RecordParams{Instance: "i", Token: c.Token, Outcomes: completed(c)},
+	)
 	if !errors.Is(err, fencerow.ErrStoreUnavailable) {
 		t.Fatalf("got %v, want store_unavailable", err)
 	}
 	recordedBySomebody(t, database, c)
 	v := record(t, store, c)[0]
-	if v.Applied || v.Lost != fencerow.LostFinished || v.Epoch != c.Epoch || v.Outcome != fencerow.OutcomeCompleted {
+	if v.Applied || v.Lost != fencerow.LostFinished || v.Epoch != c.Epoch ||
+		v.Outcome != fencerow.OutcomeCompleted {
 		t.Errorf("verdict %+v, want finished under our own epoch", v)
 	}
 }
@@ -236,7 +242,10 @@ func TestLostAnswerOfAClaimIsGivenBackByItsToken(t *testing.T) {
 	var verdicts []fencerow.Verdict
 	for deadline := time.Now().Add(10 * time.Second); len(verdicts) == 0 && time.Now().Before(deadline); {
 		var err error
-		verdicts, err = store.Release(t.Context(), fencerow.ReleaseParams{Instance: "i", Token: params.Token, All: true})
+		verdicts, err = store.Release(
+			t.Context(),
+			fencerow.ReleaseParams{Instance: "i", Token: params.Token, All: true},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -263,7 +272,10 @@ func TestStoppedReaderHoldsNobodyUp(t *testing.T) {
 			Payload: []byte(`{"pad":"` + strings.Repeat("x", fencerow.MaxPayload-10) + `"}`),
 		}
 	}
-	if _, err := store.EnqueueMany(t.Context(), fencerow.EnqueueParams{Instance: "i", Entries: entries}); err != nil {
+	if _, err := store.EnqueueMany(
+		t.Context(),
+		fencerow.EnqueueParams{Instance: "i", Entries: entries},
+	); err != nil {
 		t.Fatal(err)
 	}
 	var stopped atomic.Bool
@@ -272,7 +284,12 @@ func TestStoppedReaderHoldsNobodyUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	stopped.Store(true)
-	go reader.ClaimBatch(context.Background(), batchParams("i", 32)) //nolint:errcheck // it never gets its answer
+	go func() {
+		_, err := reader.ClaimBatch(context.Background(), batchParams("i", 32))
+		if err == nil {
+			t.Error("the stopped reader got its answer")
+		}
+	}()
 	conn := database.Connect(t)
 	for deadline := time.Now().Add(10 * time.Second); ; {
 		var blocked bool

@@ -23,12 +23,13 @@ var frozenSchema = pgtest.NewTemplate(func(ctx context.Context, dsn string) erro
 	if err != nil {
 		return err
 	}
-	defer conn.Close(ctx) //nolint:errcheck // the database is copied next
+	defer conn.Close(ctx)
 	_, err = conn.Exec(ctx, `
 		CREATE SCHEMA frozen;
 		CREATE TABLE frozen.clock (now timestamptz NOT NULL);
 		INSERT INTO frozen.clock VALUES ('2026-03-04 05:06:07.123456Z');
-		CREATE FUNCTION frozen.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS 'SELECT now FROM frozen.clock';
+		CREATE FUNCTION frozen.clock_timestamp() RETURNS timestamptz
+		LANGUAGE sql VOLATILE AS 'SELECT now FROM frozen.clock';
 	`)
 	return err
 })
@@ -37,18 +38,13 @@ var frozenSchema = pgtest.NewTemplate(func(ctx context.Context, dsn string) erro
 type frozenHarness struct{}
 
 func (frozenHarness) World(t storetest.TB) storetest.World {
-	tb, ok := t.(testing.TB)
+	test, ok := t.(*testing.T)
 	if !ok {
 		t.Fatalf("a world with a frozen clock needs a test")
 	}
-	database := pgtest.NewDatabase(tb, frozenSchema)
+	database := pgtest.NewDatabase(test, frozenSchema)
 	dsn := database.DSN(pgtest.With("search_path", "frozen, pg_catalog"))
-	test, ok := tb.(*testing.T)
-	if !ok {
-		t.Fatalf("a world with a frozen clock needs a test")
-	}
-	w := newHarness(test, dsn, database.DSN(), nil).World(t).(*world) //nolint:forcetypeassert // made one line above
-	return &frozenWorld{world: w}
+	return &frozenWorld{newWorld(t, newHarness(test, dsn, database.DSN(), nil))}
 }
 
 type frozenWorld struct{ *world }
@@ -79,7 +75,12 @@ func TestClockSteppedBackLowersNoEpochAndEndsNoLease(t *testing.T) {
 	release(t, store, first)
 	w.Advance(-time.Minute)
 	one, err := w.Open().ClaimOne(t.Context(), fencerow.ClaimOneParams{
-		Instance: instance, Worker: "w", Token: fencerow.NewClaimToken(), CorrelationID: "c-0", Lease: time.Minute, ForceDue: true,
+		Instance:      instance,
+		Worker:        "w",
+		Token:         fencerow.NewClaimToken(),
+		CorrelationID: "c-0",
+		Lease:         time.Minute,
+		ForceDue:      true,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -51,7 +51,9 @@ func newHarness(t *testing.T, dsn, adminDSN string, mutate func(*Store)) *harnes
 }
 
 // World implements [storetest.Harness].
-func (h *harness) World(t storetest.TB) storetest.World {
+func (h *harness) World(t storetest.TB) storetest.World { return newWorld(t, h) }
+
+func newWorld(t storetest.TB, h *harness) *world {
 	return &world{harness: h, t: t, number: h.worlds.Add(1)}
 }
 
@@ -117,11 +119,21 @@ func (w *world) DeleteEntry(instance fencerow.InstanceKey, id fencerow.OutboxID)
 }
 
 func (w *world) SetLastEpoch(instance fencerow.InstanceKey, id fencerow.OutboxID, epoch fencerow.ClaimEpoch) {
-	w.exec("UPDATE fencerow.ledger_pending SET last_epoch = $3 WHERE instance_key = $1 AND outbox_id = $2", instance, id, epoch)
+	w.exec(
+		"UPDATE fencerow.ledger_pending SET last_epoch = $3 WHERE instance_key = $1 AND outbox_id = $2",
+		instance,
+		id,
+		epoch,
+	)
 }
 
 func (w *world) SetAttempts(instance fencerow.InstanceKey, id fencerow.OutboxID, n int) {
-	w.exec("UPDATE fencerow.ledger_pending SET attempt_count = $3 WHERE instance_key = $1 AND outbox_id = $2", instance, id, n)
+	w.exec(
+		"UPDATE fencerow.ledger_pending SET attempt_count = $3 WHERE instance_key = $1 AND outbox_id = $2",
+		instance,
+		id,
+		n,
+	)
 }
 
 func (w *world) exec(sql string, args ...any) {

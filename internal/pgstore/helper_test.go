@@ -29,7 +29,10 @@ func enqueue(t testing.TB, store fencerow.Store, instance fencerow.InstanceKey, 
 			CorrelationID: fencerow.CorrelationID(fmt.Sprint("c-", i)), EntryKind: "fill", Payload: []byte(`{}`),
 		}
 	}
-	if _, err := store.EnqueueMany(t.Context(), fencerow.EnqueueParams{Instance: instance, Entries: entries}); err != nil {
+	if _, err := store.EnqueueMany(
+		t.Context(),
+		fencerow.EnqueueParams{Instance: instance, Entries: entries},
+	); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -40,36 +40,73 @@ func (m mutation) apply() (func(string) string, *atomic.Int64) {
 var mutants = map[string]mutation{
 	"token ignored in outcome": {
 		rejectedBy: []string{"StaleTokenChangesNothing", "AnotherClaimsTokenDoesNotFit"},
-		queries:    []string{"ClaimLock", "ClaimRecord"}, pattern: `claim_token = (\$\d+::uuid)`, with: `${1} IS NOT NULL`,
+		queries: []string{
+			"ClaimLock",
+			"ClaimRecord",
+		},
+		pattern: `claim_token = (\$\d+::uuid)`,
+		with:    `${1} IS NOT NULL`,
 	},
 	"token ignored in release": {
 		rejectedBy: []string{"StaleTokenChangesNothing"},
-		queries:    []string{"ClaimLock", "ClaimRelease"}, pattern: `claim_token = (\$\d+::uuid)`, with: `${1} IS NOT NULL`,
+		queries: []string{
+			"ClaimLock",
+			"ClaimRelease",
+		},
+		pattern: `claim_token = (\$\d+::uuid)`,
+		with:    `${1} IS NOT NULL`,
 	},
 	"instance ignored in outcome": {
 		rejectedBy: []string{"ForeignTokenRecordsNothing"},
-		queries:    []string{"ClaimLock", "ClaimRecord"}, pattern: `\binstance_key = (\$\d+::text)`, with: `${1} IS NOT NULL`,
+		queries: []string{
+			"ClaimLock",
+			"ClaimRecord",
+		},
+		pattern: `\binstance_key = (\$\d+::text)`,
+		with:    `${1} IS NOT NULL`,
 	},
 	"instance ignored in release": {
 		rejectedBy: []string{"ForeignTokenRecordsNothing"},
-		queries:    []string{"ClaimLock", "ClaimRelease"}, pattern: `\binstance_key = (\$\d+::text)`, with: `${1} IS NOT NULL`,
+		queries: []string{
+			"ClaimLock",
+			"ClaimRelease",
+		},
+		pattern: `\binstance_key = (\$\d+::text)`,
+		with:    `${1} IS NOT NULL`,
 	},
 	"instance ignored in claim": {
 		rejectedBy: []string{"InstanceClaimsItsOwnRowsOnly"},
-		queries:    []string{"ClaimDue", "ClaimBatch"}, pattern: `p\.instance_key = (\$\d+::text)`, with: `${1} IS NOT NULL`,
+		queries: []string{
+			"ClaimDue",
+			"ClaimBatch",
+		},
+		pattern: `p\.instance_key = (\$\d+::text)`,
+		with:    `${1} IS NOT NULL`,
 	},
 	"instance ignored in list": {
 		rejectedBy: []string{"InstanceListsItsOwnRowsOnly"},
-		queries:    []string{"PendingList"}, pattern: `[po]\.instance_key = (\$\d+::text)`, with: `${1} IS NOT NULL`,
+		queries: []string{
+			"PendingList",
+		},
+		pattern: `[po]\.instance_key = (\$\d+::text)`,
+		with:    `${1} IS NOT NULL`,
 	},
 	"instance ignored in sum": {
 		rejectedBy: []string{"InstanceSumsItsOwnRowsOnly"},
-		queries:    []string{"PendingCashDelta"}, pattern: `p\.instance_key = (\$\d+::text)`, with: `${1} IS NOT NULL`,
+		queries: []string{
+			"PendingCashDelta",
+		},
+		pattern: `p\.instance_key = (\$\d+::text)`,
+		with:    `${1} IS NOT NULL`,
 	},
 	"instance ignored in targeted claim": {
 		rejectedBy: []string{"TargetedClaimOfAForeignEntryIsRefused"},
-		queries:    []string{"ClaimOne", "ClaimEntries"}, pattern: `(AND|WHERE) (p\.|o\.)?instance_key = (\$\d+::text)`,
-		with: `${1} ${3} IS NOT NULL`,
+		queries: []string{
+			"ClaimOne",
+			"ClaimEntries",
+		},
+		pattern: `(AND|WHERE) (p\.|o\.)?instance_key = (\$\d+::text)`,
+		with:    `${1} ${3} IS NOT NULL`,
 	},
 	"instance ignored in requeue": {
 		rejectedBy: []string{"RequeueOfAForeignEntryIsRefused"},
@@ -81,7 +118,11 @@ var mutants = map[string]mutation{
 	},
 	"instance ignored in prune": {
 		rejectedBy: []string{"PruneLeavesForeignEntries"},
-		queries:    []string{"EntryPrune"}, pattern: `[oplk]\.instance_key = (\$\d+::text)`, with: `${1} IS NOT NULL`,
+		queries: []string{
+			"EntryPrune",
+		},
+		pattern: `[oplk]\.instance_key = (\$\d+::text)`,
+		with:    `${1} IS NOT NULL`,
 	},
 	"expired lease not claimable": {
 		rejectedBy: []string{"CrashedHoldersRowsComeBackAfterExpiryAndNotBefore"},
@@ -99,34 +140,58 @@ var mutants = map[string]mutation{
 	},
 	"an id the claim no longer holds accepted": {
 		rejectedBy: []string{"RowThatTheClaimLetGoIsLost", "AnotherClaimsTokenDoesNotFit"},
-		queries:    []string{"ClaimRecord"}, pattern: `WHERE \(g\.outbox_id IN \(SELECT h\.outbox_id FROM held h\)\) IS TRUE`,
-		with: `WHERE EXISTS (SELECT FROM claim)`,
+		queries: []string{
+			"ClaimRecord",
+		},
+		pattern: `WHERE \(g\.outbox_id IN \(SELECT h\.outbox_id FROM held h\)\) IS TRUE`,
+		with:    `WHERE EXISTS (SELECT FROM claim)`,
 	},
 	"late outcome after reclaim applied": {
 		rejectedBy: []string{"StaleTokenChangesNothing"},
 		queries:    []string{"ClaimRecord"},
-		pattern:    `(?s)SELECT claim_epoch, outbox_ids\s+FROM fencerow\.ledger_claim\s+WHERE claim_token = (\$\d+::uuid) AND`,
-		with:       `SELECT claim_epoch, outbox_ids FROM fencerow.ledger_claim WHERE ${1} IS NOT NULL AND`,
+		pattern: `(?s)SELECT claim_epoch, outbox_ids\s+FROM fencerow\.ledger_claim\s+` +
+			`WHERE claim_token = (\$\d+::uuid) AND`,
+		with: `SELECT claim_epoch, outbox_ids FROM fencerow.ledger_claim WHERE ${1} IS NOT NULL AND`,
 	},
 	"lease kept after outcome": {
 		rejectedBy: []string{"TerminalOutcomeEndsLifeAndLease"},
-		queries:    []string{"ClaimRecord"}, pattern: `AND (NOT )?EXISTS \(SELECT FROM remaining\)`, with: `AND false`,
+		queries: []string{
+			"ClaimRecord",
+		},
+		pattern: `AND (NOT )?EXISTS \(SELECT FROM remaining\)`,
+		with:    `AND false`,
 	},
 	"epoch lowered by requeue": {
 		rejectedBy: []string{"EpochSurvivesRequeue", "ZombieOfAnEarlierLifeIsLost"},
-		queries:    []string{"OutcomeRequeue"}, pattern: `SELECT max\(o\.claim_epoch\)`, with: `SELECT 0 * max(o.claim_epoch)`,
+		queries: []string{
+			"OutcomeRequeue",
+		},
+		pattern: `SELECT max\(o\.claim_epoch\)`,
+		with:    `SELECT 0 * max(o.claim_epoch)`,
 	},
 	"epoch lowered by release": {
 		rejectedBy: []string{"EpochSurvivesRelease"},
-		queries:    []string{"ClaimRelease"}, pattern: `greatest\(p\.last_epoch, c\.claim_epoch\)`, with: `0 * c.claim_epoch`,
+		queries: []string{
+			"ClaimRelease",
+		},
+		pattern: `greatest\(p\.last_epoch, c\.claim_epoch\)`,
+		with:    `0 * c.claim_epoch`,
 	},
 	"epoch lowered by retry": {
 		rejectedBy: []string{"EpochSurvivesRetry"},
-		queries:    []string{"ClaimRecord"}, pattern: `greatest\(p\.last_epoch, c\.claim_epoch\)`, with: `0 * c.claim_epoch`,
+		queries: []string{
+			"ClaimRecord",
+		},
+		pattern: `greatest\(p\.last_epoch, c\.claim_epoch\)`,
+		with:    `0 * c.claim_epoch`,
 	},
 	"epoch lowered by a clock stepped back": {
 		rejectedBy: []string{"EpochSurvivesASteppedBackClock"},
-		queries:    []string{"ClaimBatch"}, pattern: `1 \+ \(SELECT coalesce\(max\(c\.last_epoch\), 0\) FROM candidate c\)`, with: `1`,
+		queries: []string{
+			"ClaimBatch",
+		},
+		pattern: `1 \+ \(SELECT coalesce\(max\(c\.last_epoch\), 0\) FROM candidate c\)`,
+		with:    `1`,
 	},
 	"attempt not counted on reclaim": {
 		rejectedBy: []string{"ExpiryIsOneMoreAttempt"},
@@ -139,19 +204,28 @@ var mutants = map[string]mutation{
 	},
 	"hold ignored": {
 		rejectedBy: []string{"HeldInstanceClaimsNothing"},
-		queries:    []string{"InstanceLock"}, pattern: `CASE WHEN held_at IS NULL THEN instance_key ELSE '' END`, with: `instance_key`,
+		queries: []string{
+			"InstanceLock",
+		},
+		pattern: `CASE WHEN held_at IS NULL THEN instance_key ELSE '' END`,
+		with:    `instance_key`,
 	},
 	"snapshot written for a lost claim": {
 		rejectedBy: []string{"StaleTokenChangesNothing", "SecondTerminalOutcomeIsLost"},
 		queries:    []string{"ClaimRecord"},
-		pattern: `(?s)JOIN finished f ON f\.outbox_id = s\.outbox_id\s+JOIN written w ON w\.outbox_id = s\.outbox_id\s+` +
-			`WHERE w\.status = 'completed' AND f\.slot_id = s\.slot_id AND \(f\.currency IS NULL OR f\.currency = s\.currency\)`,
+		pattern: `(?s)JOIN finished f ON f\.outbox_id = s\.outbox_id\s+` +
+			`JOIN written w ON w\.outbox_id = s\.outbox_id` +
+			`\s+WHERE w\.status = 'completed' AND f\.slot_id = s\.slot_id AND ` +
+			`\(f\.currency IS NULL OR f\.currency = s\.currency\)`,
 		with: ``,
 	},
 	"older snapshot written": {
 		rejectedBy: []string{"OlderSnapshotIsNotWritten"},
-		queries:    []string{"ClaimRecord"}, pattern: `WHERE s\.ledger_version IS NULL OR s\.ledger_version < excluded\.ledger_version`,
-		with: ``,
+		queries: []string{
+			"ClaimRecord",
+		},
+		pattern: `WHERE s\.ledger_version IS NULL OR s\.ledger_version < excluded\.ledger_version`,
+		with:    ``,
 	},
 	"skip resolved for a lost claim": {
 		rejectedBy: []string{"SkipOfALostItemStaysOpen"},

@@ -13,7 +13,12 @@ import (
 const pruneLooks = 10
 
 // underInstance runs calls behind the instance's lock, which serialises them with its claims.
-func (s *Store) underInstance(ctx context.Context, op string, instance fencerow.InstanceKey, calls ...call) error {
+func (s *Store) underInstance(
+	ctx context.Context,
+	op string,
+	instance fencerow.InstanceKey,
+	calls ...call,
+) error {
 	if err := s.ensureRegistered(ctx, instance); err != nil {
 		return err
 	}
@@ -87,8 +92,8 @@ func (s *Store) Prune(ctx context.Context, p fencerow.PruneParams) (fencerow.Pru
 		row, err = q.EntryPrune(ctx, db.EntryPruneParams{
 			InstanceKey: string(p.Instance),
 			OlderThan:   p.OlderThan,
-			RowLimit:    int32(p.Limit),              //nolint:gosec // at most MaxBatch
-			LookLimit:   int32(p.Limit) * pruneLooks, //nolint:gosec // at most ten times MaxBatch
+			RowLimit:    int32(p.Limit),
+			LookLimit:   int32(p.Limit) * pruneLooks,
 			After:       int64(p.After),
 		})
 		return err

@@ -37,7 +37,13 @@ var errQueued = errors.New("queued")
 
 // transaction runs calls in one transaction and then the calls of after outside it, all in one round trip.
 // The bounds of the transaction go before its calls.
-func (s *Store) transaction(ctx context.Context, conn *pgx.Conn, bound time.Duration, calls []call, after ...call) error {
+func (s *Store) transaction(
+	ctx context.Context,
+	conn *pgx.Conn,
+	bound time.Duration,
+	calls []call,
+	after ...call,
+) error {
 	queue := &queue{rewrite: s.texts.rewrite}
 	queries := db.New(queue)
 	calls = append([]call{s.bounds(bound)}, calls...)

@@ -44,7 +44,8 @@ func TestClaimStaysHashedWithStaleStatistics(t *testing.T) {
 	for _, name := range []string{"ClaimDue", "ClaimBatch", "PendingList", "PendingCounts"} {
 		t.Run(name, func(t *testing.T) {
 			plan := explain(t, conn, name)
-			if regexp.MustCompile(`NOT \(SubPlan|\(NOT \(ANY`).MatchString(plan) || !strings.Contains(plan, "hashed SubPlan") {
+			if regexp.MustCompile(`NOT \(SubPlan|\(NOT \(ANY`).MatchString(plan) ||
+				!strings.Contains(plan, "hashed SubPlan") {
 				t.Errorf("the plan of %s is not hashed:\n%s", name, plan)
 			}
 		})
@@ -79,8 +80,13 @@ func explain(t *testing.T, conn *pgx.Conn, name string) string {
 	switch name {
 	case "ClaimBatch":
 		statement.args = arguments(statement.sql, map[string]string{
-			"text": `'i'`, "boolean": "true", "timestamptz": "'-infinity'", "integer": "1000", "uuid": "'" + token + "'",
-			"bigint": "1", "interval": "'1 minute'",
+			"text":        `'i'`,
+			"boolean":     "true",
+			"timestamptz": "'-infinity'",
+			"integer":     "1000",
+			"uuid":        "'" + token + "'",
+			"bigint":      "1",
+			"interval":    "'1 minute'",
 		})
 	case "PendingList":
 		statement.args = arguments(statement.sql, map[string]string{

@@ -98,7 +98,10 @@ func TestRowsOfAnExpiredClaimAreHeldWhileItsOutcomeCommits(t *testing.T) {
 		t.Fatal(err)
 	}
 	q := db.New(tx)
-	if _, err := q.ClaimLock(t.Context(), db.ClaimLockParams{ClaimToken: uuid(old.Token), InstanceKey: string(instance)}); err != nil {
+	if _, err := q.ClaimLock(
+		t.Context(),
+		db.ClaimLockParams{ClaimToken: uuid(old.Token), InstanceKey: string(instance)},
+	); err != nil {
 		t.Fatal(err)
 	}
 	row, err := q.ClaimRecord(t.Context(), recordParams(instance, old.Token, completed(old)[:1]))
@@ -111,7 +114,13 @@ func TestRowsOfAnExpiredClaimAreHeldWhileItsOutcomeCommits(t *testing.T) {
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if c := claim(t, store, instance, 10); len(c.Entries) != 1 || c.Entries[0].CorrelationID != "c-1" || !c.Entries[0].Reclaimed {
+	if c := claim(
+		t,
+		store,
+		instance,
+		10,
+	); len(c.Entries) != 1 || c.Entries[0].CorrelationID != "c-1" ||
+		!c.Entries[0].Reclaimed {
 		t.Fatalf("claimed %+v afterwards, want the other row of the expired claim", c.Entries)
 	}
 }
@@ -127,7 +136,11 @@ func TestLowerIDThatCommitsLaterIsClaimed(t *testing.T) {
 		t.Fatal(err)
 	}
 	late := fencerow.NewEntry{CorrelationID: "late", EntryKind: "fill", Payload: []byte(`{}`)}
-	if _, err := EnqueueTx(t.Context(), tx, fencerow.EnqueueParams{Instance: "i", Entries: []fencerow.NewEntry{late}}); err != nil {
+	if _, err := EnqueueTx(
+		t.Context(),
+		tx,
+		fencerow.EnqueueParams{Instance: "i", Entries: []fencerow.NewEntry{late}},
+	); err != nil {
 		t.Fatal(err)
 	}
 	enqueue(t, store, "i", 100)
@@ -201,7 +214,10 @@ func TestOutcomeTransactionLeftOpenEndsByItself(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := q.ClaimLock(t.Context(), db.ClaimLockParams{ClaimToken: uuid(c.Token), InstanceKey: "i"}); err != nil {
+	if _, err := q.ClaimLock(
+		t.Context(),
+		db.ClaimLockParams{ClaimToken: uuid(c.Token), InstanceKey: "i"},
+	); err != nil {
 		t.Fatal(err)
 	}
 	// The record waits for the lock for as long as the stopped client may keep it, then goes on.
@@ -215,7 +231,8 @@ func noTransactionIsOpen(t *testing.T, database *pgtest.Database) {
 	var open int
 	err := database.Connect(t).QueryRow(t.Context(), `
 		SELECT count(*) FROM pg_stat_activity
-		WHERE datname = current_database() AND pid <> pg_backend_pid() AND state LIKE 'idle in transaction%'`).Scan(&open)
+		WHERE datname = current_database() AND pid <> pg_backend_pid()
+			AND state LIKE 'idle in transaction%'`).Scan(&open)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,11 @@ func (s *Store) RecordOutcomes(ctx context.Context, p fencerow.RecordParams) ([]
 
 // recordSingly records one by one and without what a ledger sent, after the database refused a value of the
 // whole: one answer cannot make a batch unrecordable.
-func (s *Store) recordSingly(ctx context.Context, op string, p *fencerow.RecordParams) ([]fencerow.Verdict, error) {
+func (s *Store) recordSingly(
+	ctx context.Context,
+	op string,
+	p *fencerow.RecordParams,
+) ([]fencerow.Verdict, error) {
 	verdicts := make([]fencerow.Verdict, len(p.Outcomes))
 	var failed error
 	for i, o := range p.Outcomes {
@@ -47,7 +51,11 @@ func (s *Store) recordSingly(ctx context.Context, op string, p *fencerow.RecordP
 }
 
 func (s *Store) record(
-	ctx context.Context, op string, instance fencerow.InstanceKey, token fencerow.ClaimToken, outcomes []fencerow.Outcome,
+	ctx context.Context,
+	op string,
+	instance fencerow.InstanceKey,
+	token fencerow.ClaimToken,
+	outcomes []fencerow.Outcome,
 ) ([]fencerow.Verdict, error) {
 	params := recordParams(instance, token, outcomes)
 	var row db.ClaimRecordRow
@@ -110,7 +118,7 @@ func recordParams(
 		p.Outcomes[i] = string(o.Kind)
 		p.Reasons[i] = string(o.Reason)
 		p.Delays[i] = o.Delay.Microseconds()
-		p.Charges[i] = int32(o.Charge) //nolint:gosec // -1, 0 or 1
+		p.Charges[i] = int32(o.Charge)
 		p.Uncertain[i] = o.Uncertain
 		if fencerow.ValidLedgerRef(o.LedgerRef) {
 			p.LedgerRefs[i] = o.LedgerRef
@@ -133,7 +141,12 @@ func recordParams(
 
 // explainLost fills in what became of lost rows, read after the transaction. Failing to read it does not undo
 // what was recorded: the rows are lost either way.
-func (s *Store) explainLost(ctx context.Context, op string, instance fencerow.InstanceKey, verdicts []fencerow.Verdict) error {
+func (s *Store) explainLost(
+	ctx context.Context,
+	op string,
+	instance fencerow.InstanceKey,
+	verdicts []fencerow.Verdict,
+) error {
 	var ids []int64
 	for i := range verdicts {
 		if !verdicts[i].Applied {

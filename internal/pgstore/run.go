@@ -19,7 +19,12 @@ const maxRepeats = 5
 // run gives fn a connection and translates its error. The server bounds each statement by bound; run bounds
 // the whole from the client's side, for a server or a network that does not answer at all. Deadlocks and
 // serialization failures are repeated whole, so fn must begin anew each time.
-func (s *Store) run(ctx context.Context, op string, bound time.Duration, fn func(context.Context, *pgx.Conn) error) error {
+func (s *Store) run(
+	ctx context.Context,
+	op string,
+	bound time.Duration,
+	fn func(context.Context, *pgx.Conn) error,
+) error {
 	for repeat := 0; ; repeat++ {
 		err := s.runOnce(ctx, bound, fn)
 		if err == nil {
@@ -35,7 +40,11 @@ func (s *Store) run(ctx context.Context, op string, bound time.Duration, fn func
 // errPoolExhausted says that no connection was free in time.
 var errPoolExhausted = errors.New("pool exhausted")
 
-func (s *Store) runOnce(ctx context.Context, bound time.Duration, fn func(context.Context, *pgx.Conn) error) error {
+func (s *Store) runOnce(
+	ctx context.Context,
+	bound time.Duration,
+	fn func(context.Context, *pgx.Conn) error,
+) error {
 	acquireCtx, cancelAcquire := context.WithTimeout(ctx, s.timeout+s.timeout/4)
 	conn, err := s.pool.Acquire(acquireCtx)
 	cancelAcquire()
@@ -65,7 +74,8 @@ func isRepeatable(err error) bool {
 
 // pause waits a random time that grows with each repeat, at most about 50 ms.
 func pause(ctx context.Context, repeat int) error {
-	timer := time.NewTimer(time.Duration(rand.Int64N(int64(2*time.Millisecond) << repeat)))
+	longest := int64(2*time.Millisecond) << repeat
+	timer := time.NewTimer(time.Duration(rand.Int64N(longest))) //nolint:gosec // spreads retries, hides nothing
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():

@@ -201,7 +201,10 @@ func shortLease(sql string) string {
 		return sql
 	}
 	factor := fmt.Sprintf(" / %d,", fencerow.MinLease/tortureLease)
-	return leaseExpr.ReplaceAllStringFunc(sql, func(s string) string { return strings.TrimSuffix(s, ",") + factor })
+	return leaseExpr.ReplaceAllStringFunc(
+		sql,
+		func(s string) string { return strings.TrimSuffix(s, ",") + factor },
+	)
 }
 
 // lossyConn drops the connection instead of delivering an answer when it is told to: the server has done its
@@ -214,7 +217,7 @@ type lossyConn struct {
 func (c *lossyConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if err == nil && c.cut.CompareAndSwap(true, false) {
-		c.Close() //nolint:errcheck // the point is that it is gone
+		c.Close()
 		return 0, errors.New("connection cut")
 	}
 	return n, err
@@ -278,7 +281,11 @@ func (tr *torture) stall(ctx context.Context, most time.Duration) {
 func (tr *torture) claim(ctx context.Context, store *Store, worker string, limit int) *fencerow.Claim {
 	token := fencerow.NewClaimToken()
 	claim, err := store.ClaimBatch(ctx, fencerow.ClaimBatchParams{
-		Instance: tr.instance, Worker: fencerow.WorkerID(worker), Token: token, Limit: limit, Lease: fencerow.MinLease,
+		Instance: tr.instance,
+		Worker:   fencerow.WorkerID(worker),
+		Token:    token,
+		Limit:    limit,
+		Lease:    fencerow.MinLease,
 	})
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
@@ -368,7 +375,10 @@ func (tr *torture) release(ctx context.Context, store *Store, claim *fencerow.Cl
 		released[i] = fencerow.ReleaseRow{OutboxID: e.OutboxID, Uncertain: rand.IntN(2) == 0}
 	}
 	tr.letGo(claim, rows)
-	_, err := store.Release(ctx, fencerow.ReleaseParams{Instance: tr.instance, Token: claim.Token, Rows: released})
+	_, err := store.Release(
+		ctx,
+		fencerow.ReleaseParams{Instance: tr.instance, Token: claim.Token, Rows: released},
+	)
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	if err != nil {
@@ -419,7 +429,10 @@ func (tr *torture) produce(ctx context.Context) {
 				Payload:       []byte(`{"pad":"` + strings.Repeat("x", size) + `"}`),
 			}
 		}
-		_, err := store.EnqueueMany(context.Background(), fencerow.EnqueueParams{Instance: tr.instance, Entries: entries})
+		_, err := store.EnqueueMany(
+			context.Background(),
+			fencerow.EnqueueParams{Instance: tr.instance, Entries: entries},
+		)
 		if err != nil {
 			tr.t.Errorf("enqueue: %v", err)
 			return
@@ -460,7 +473,7 @@ func (tr *torture) keepOutcomeOpen(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	defer conn.Close(context.Background()) //nolint:errcheck // ends with the test
+	defer conn.Close(context.Background())
 	for ctx.Err() == nil {
 		tr.stall(ctx, 10*time.Millisecond)
 		token, ok := tr.recentToken()
@@ -471,7 +484,12 @@ func (tr *torture) keepOutcomeOpen(ctx context.Context) {
 		if err != nil {
 			return
 		}
-		_, err = db.New(tx).ClaimLock(ctx, db.ClaimLockParams{ClaimToken: uuid(token), InstanceKey: string(tr.instance)})
+		_, err = db.New(
+			tx,
+		).ClaimLock(
+			ctx,
+			db.ClaimLockParams{ClaimToken: uuid(token), InstanceKey: string(tr.instance)},
+		)
 		if err == nil {
 			tr.stall(ctx, 3*tortureLease)
 			tr.count("outcome transactions left open")
@@ -486,7 +504,7 @@ func (tr *torture) stopReading(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	defer conn.Close(context.Background()) //nolint:errcheck // ends with the test
+	defer conn.Close(context.Background())
 	for ctx.Err() == nil {
 		tr.stall(ctx, 20*time.Millisecond)
 		token, ok := tr.recentToken()

@@ -19,7 +19,10 @@ func (s *Store) view(ctx context.Context, op string, calls ...call) error {
 }
 
 // ListPending implements [fencerow.Store].
-func (s *Store) ListPending(ctx context.Context, p fencerow.ListPendingParams) ([]fencerow.PendingEntry, error) {
+func (s *Store) ListPending(
+	ctx context.Context,
+	p fencerow.ListPendingParams,
+) ([]fencerow.PendingEntry, error) {
 	const op = "list pending"
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -32,7 +35,7 @@ func (s *Store) ListPending(ctx context.Context, p fencerow.ListPendingParams) (
 			WithPayload: p.WithPayload,
 			AfterDue:    p.After.DueAt,
 			AfterID:     int64(p.After.OutboxID),
-			RowLimit:    int32(p.Limit), //nolint:gosec // at most MaxPage
+			RowLimit:    int32(p.Limit),
 		})
 		return err
 	})
@@ -79,7 +82,10 @@ func mapPending(e *fencerow.PendingEntry, instance fencerow.InstanceKey, r *db.P
 }
 
 // PendingCashDelta implements [fencerow.Store].
-func (s *Store) PendingCashDelta(ctx context.Context, p fencerow.CashDeltaParams) ([]fencerow.CashDelta, error) {
+func (s *Store) PendingCashDelta(
+	ctx context.Context,
+	p fencerow.CashDeltaParams,
+) ([]fencerow.CashDelta, error) {
 	const op = "pending cash delta"
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -87,7 +93,10 @@ func (s *Store) PendingCashDelta(ctx context.Context, p fencerow.CashDeltaParams
 	var rows []db.PendingCashDeltaRow
 	err := s.view(ctx, op, func(ctx context.Context, q *db.Queries) error {
 		var err error
-		rows, err = q.PendingCashDelta(ctx, db.PendingCashDeltaParams{InstanceKey: string(p.Instance), SlotID: string(p.Slot)})
+		rows, err = q.PendingCashDelta(
+			ctx,
+			db.PendingCashDeltaParams{InstanceKey: string(p.Instance), SlotID: string(p.Slot)},
+		)
 		return err
 	})
 	if err != nil {
@@ -153,7 +162,10 @@ func (s *Store) Show(ctx context.Context, p fencerow.EntryParams) (*fencerow.Ent
 	var lives []db.OutcomeListRow
 	err = s.view(ctx, op, func(ctx context.Context, q *db.Queries) error {
 		var err error
-		lives, err = q.OutcomeList(ctx, db.OutcomeListParams{OutboxID: row.OutboxID, InstanceKey: string(p.Instance)})
+		lives, err = q.OutcomeList(
+			ctx,
+			db.OutcomeListParams{OutboxID: row.OutboxID, InstanceKey: string(p.Instance)},
+		)
 		return err
 	})
 	if err != nil {
@@ -166,13 +178,30 @@ func (s *Store) Show(ctx context.Context, p fencerow.EntryParams) (*fencerow.Ent
 	return state, nil
 }
 
-func mapState(instance fencerow.InstanceKey, r *db.EntryShowRow, lives []db.OutcomeListRow) (*fencerow.EntryState, error) {
+func mapState(
+	instance fencerow.InstanceKey,
+	r *db.EntryShowRow,
+	lives []db.OutcomeListRow,
+) (*fencerow.EntryState, error) {
 	var pending fencerow.PendingEntry
 	err := mapPending(&pending, instance, &db.PendingListRow{
-		OutboxID: r.OutboxID, CorrelationID: r.CorrelationID, EntryKind: r.EntryKind, SlotID: r.SlotID, CashDelta: r.CashDelta,
-		Currency: r.Currency, Payload: r.Payload, Traceparent: r.Traceparent, EnqueuedAt: r.EnqueuedAt, NextRetryAt: r.NextRetryAt,
-		Due: r.Due, AttemptCount: r.AttemptCount, Life: r.Life, ExpiryCount: r.ExpiryCount,
-		DeliveryUncertain: r.DeliveryUncertain, Outcome: r.Outcome, Reason: r.Reason,
+		OutboxID:          r.OutboxID,
+		CorrelationID:     r.CorrelationID,
+		EntryKind:         r.EntryKind,
+		SlotID:            r.SlotID,
+		CashDelta:         r.CashDelta,
+		Currency:          r.Currency,
+		Payload:           r.Payload,
+		Traceparent:       r.Traceparent,
+		EnqueuedAt:        r.EnqueuedAt,
+		NextRetryAt:       r.NextRetryAt,
+		Due:               r.Due,
+		AttemptCount:      r.AttemptCount,
+		Life:              r.Life,
+		ExpiryCount:       r.ExpiryCount,
+		DeliveryUncertain: r.DeliveryUncertain,
+		Outcome:           r.Outcome,
+		Reason:            r.Reason,
 	})
 	if err != nil {
 		return nil, err
@@ -318,7 +347,11 @@ func mapSlots(rows []db.SlotListRow, sums []db.SlotCashDeltaRow) ([]fencerow.Slo
 	for _, r := range sums {
 		var d fencerow.CashDelta
 		err := mapDelta(&d, db.PendingCashDeltaRow{
-			Currency: r.Currency, Pending: r.Pending, PendingCount: r.PendingCount, Blocked: r.Blocked, BlockedCount: r.BlockedCount,
+			Currency:     r.Currency,
+			Pending:      r.Pending,
+			PendingCount: r.PendingCount,
+			Blocked:      r.Blocked,
+			BlockedCount: r.BlockedCount,
 		})
 		if err != nil {
 			return nil, err
@@ -369,7 +402,10 @@ func (s *Store) LegacyExport(ctx context.Context, correlationID string) ([]fence
 	var rows []db.LegacyExportRow
 	err := s.view(ctx, "export legacy entries", func(ctx context.Context, q *db.Queries) error {
 		var err error
-		rows, err = q.LegacyExport(ctx, db.LegacyExportParams{CorrelationID: correlationID, RowLimit: fencerow.MaxPage})
+		rows, err = q.LegacyExport(
+			ctx,
+			db.LegacyExportParams{CorrelationID: correlationID, RowLimit: fencerow.MaxPage},
+		)
 		return err
 	})
 	if err != nil {
