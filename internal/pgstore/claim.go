@@ -7,7 +7,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
-	"github.com/shopspring/decimal"
 
 	"github.com/fourblocks2020/fencerow"
 	"github.com/fourblocks2020/fencerow/internal/db"
@@ -256,21 +255,12 @@ func (s *Store) newClaim(
 }
 
 func mapClaimed(e *fencerow.ClaimedEntry, instance fencerow.InstanceKey, r *db.ClaimEntriesRow) error {
-	delta, err := parseDecimal(r.CashDelta)
+	err := entryColumns{
+		id: r.OutboxID, correlationID: r.CorrelationID, kind: r.EntryKind, slot: r.SlotID, cashDelta: r.CashDelta,
+		currency: r.Currency, payload: r.Payload, traceParent: r.Traceparent, enqueuedAt: r.EnqueuedAt,
+	}.into(&e.Entry, instance)
 	if err != nil {
 		return err
-	}
-	e.Entry = fencerow.Entry{
-		OutboxID:      fencerow.OutboxID(r.OutboxID),
-		Instance:      instance,
-		CorrelationID: fencerow.CorrelationID(r.CorrelationID),
-		EntryKind:     r.EntryKind,
-		SlotID:        fencerow.SlotID(text(r.SlotID)),
-		CashDelta:     delta,
-		Currency:      text(r.Currency),
-		Payload:       []byte(r.Payload),
-		TraceParent:   text(r.Traceparent),
-		EnqueuedAt:    r.EnqueuedAt.UTC(),
 	}
 	e.Attempt = int(min(r.AttemptCount, maxAttemptCount)) + 1
 	e.Life = int(r.Life)
@@ -285,17 +275,3 @@ func mapClaimed(e *fencerow.ClaimedEntry, instance fencerow.InstanceKey, r *db.C
 const maxAttemptCount = 1<<31 - 2
 
 func uuid(t fencerow.ClaimToken) pgtype.UUID { return pgtype.UUID{Bytes: t, Valid: true} }
-
-func text(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
-}
-
-func parseDecimal(s string) (decimal.Decimal, error) {
-	if s == "0" {
-		return decimal.Decimal{}, nil
-	}
-	return decimal.NewFromString(s)
-}

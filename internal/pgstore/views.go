@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/shopspring/decimal"
 
 	"github.com/fourblocks2020/fencerow"
 	"github.com/fourblocks2020/fencerow/internal/db"
@@ -52,23 +51,12 @@ func (s *Store) ListPending(
 }
 
 func mapPending(e *fencerow.PendingEntry, instance fencerow.InstanceKey, r *db.PendingListRow) error {
-	delta, err := parseDecimal(r.CashDelta)
+	err := entryColumns{
+		id: r.OutboxID, correlationID: r.CorrelationID, kind: r.EntryKind, slot: r.SlotID, cashDelta: r.CashDelta,
+		currency: r.Currency, payload: r.Payload, traceParent: r.Traceparent, enqueuedAt: r.EnqueuedAt,
+	}.into(&e.Entry, instance)
 	if err != nil {
 		return err
-	}
-	e.Entry = fencerow.Entry{
-		OutboxID:      fencerow.OutboxID(r.OutboxID),
-		Instance:      instance,
-		CorrelationID: fencerow.CorrelationID(r.CorrelationID),
-		EntryKind:     r.EntryKind,
-		SlotID:        fencerow.SlotID(text(r.SlotID)),
-		CashDelta:     delta,
-		Currency:      text(r.Currency),
-		TraceParent:   text(r.Traceparent),
-		EnqueuedAt:    r.EnqueuedAt.UTC(),
-	}
-	if r.Payload != "" {
-		e.Payload = []byte(r.Payload)
 	}
 	e.DueAt = r.NextRetryAt.UTC()
 	e.Due = r.Due
@@ -311,119 +299,6 @@ func (s *Store) Claims(ctx context.Context, instance fencerow.InstanceKey) ([]fe
 		}
 	}
 	return leases, nil
-}
-
-// Slots implements [fencerow.Store].
-func (s *Store) Slots(ctx context.Context, instance fencerow.InstanceKey) ([]fencerow.Slot, error) {
-	const op = "list slots"
-	if err := instance.Validate(); err != nil {
-		return nil, err
-	}
-	var rows []db.SlotListRow
-	var sums []db.SlotCashDeltaRow
-	err := s.view(ctx, op,
-		func(ctx context.Context, q *db.Queries) error {
-			var err error
-			rows, err = q.SlotList(ctx, string(instance))
-			return err
-		},
-		func(ctx context.Context, q *db.Queries) error {
-			var err error
-			sums, err = q.SlotCashDelta(ctx, string(instance))
-			return err
-		})
-	if err != nil {
-		return nil, err
-	}
-	slots, err := mapSlots(rows, sums)
-	if err != nil {
-		return nil, fencerow.NewError(op, fencerow.ErrStoreFailed, err)
-	}
-	return slots, nil
-}
-
-func mapSlots(rows []db.SlotListRow, sums []db.SlotCashDeltaRow) ([]fencerow.Slot, error) {
-	deltas := map[string][]fencerow.CashDelta{}
-	for _, r := range sums {
-		var d fencerow.CashDelta
-		err := mapDelta(&d, db.PendingCashDeltaRow{
-			Currency:     r.Currency,
-			Pending:      r.Pending,
-			PendingCount: r.PendingCount,
-			Blocked:      r.Blocked,
-			BlockedCount: r.BlockedCount,
-		})
-		if err != nil {
-			return nil, err
-		}
-		deltas[r.SlotID] = append(deltas[r.SlotID], d)
-	}
-	slots := make([]fencerow.Slot, len(rows))
-	for i, r := range rows {
-		slots[i] = fencerow.Slot{
-			SlotID:        fencerow.SlotID(r.SlotID),
-			Strategy:      text(r.Strategy),
-			Currency:      text(r.Currency),
-			LedgerVersion: r.LedgerVersion,
-			PendingCash:   deltas[r.SlotID],
-			OpenSkips:     r.OpenSkips,
-		}
-		if r.UpdatedAt != nil {
-			at := r.UpdatedAt.UTC()
-			slots[i].UpdatedAt = &at
-		}
-		if r.LedgerVersion != nil {
-			balance, err := decimal.NewFromString(r.CashBalance)
-			if err != nil {
-				return nil, err
-			}
-			slots[i].CashBalance = &balance
-		}
-	}
-	return slots, nil
-}
-
-// LegacyCount implements [fencerow.Store].
-func (s *Store) LegacyCount(ctx context.Context) (int64, error) {
-	var n int64
-	err := s.view(ctx, "count legacy entries", func(ctx context.Context, q *db.Queries) error {
-		var err error
-		n, err = q.LegacyCount(ctx)
-		return err
-	})
-	return n, err
-}
-
-// LegacyExport implements [fencerow.Store].
-func (s *Store) LegacyExport(ctx context.Context, correlationID string) ([]fencerow.LegacyEntry, error) {
-	if err := fencerow.ValidateLegacyID(correlationID); err != nil {
-		return nil, err
-	}
-	var rows []db.LegacyExportRow
-	err := s.view(ctx, "export legacy entries", func(ctx context.Context, q *db.Queries) error {
-		var err error
-		rows, err = q.LegacyExport(
-			ctx,
-			db.LegacyExportParams{CorrelationID: correlationID, RowLimit: fencerow.MaxPage},
-		)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	entries := make([]fencerow.LegacyEntry, len(rows))
-	for i, r := range rows {
-		entries[i] = fencerow.LegacyEntry{
-			OutboxID:      fencerow.OutboxID(r.OutboxID),
-			CorrelationID: r.CorrelationID,
-			EntryKind:     r.EntryKind,
-			SlotID:        r.SlotID,
-			CashDelta:     r.CashDelta,
-			Currency:      r.Currency,
-			Payload:       []byte(r.Payload),
-		}
-	}
-	return entries, nil
 }
 
 // mustBeOwn turns the absence of an own entry into the refusal it is.
