@@ -315,4 +315,3 @@ func (tr *torture) count(what string) {
 	defer tr.mu.Unlock()
 	tr.counts[what]++
 }
-
