@@ -151,7 +151,7 @@ type hold struct {
 func newTorture(t testing.TB, defaults map[string]string, mutate func(*Store)) *torture {
 	database := pgtest.NewDatabase(t, schema)
 	role := database.NewRole(t, defaults)
-	database.Exec(t, grants(role.Name))
+	database.Exec(t, grants(t, role.Name))
 	return &torture{
 		t:        t,
 		instance: "torture",
@@ -344,16 +344,18 @@ func errorCode(err error) fencerow.Code {
 	return fencerow.Code(fmt.Sprintf("%T", err))
 }
 
-// grants are what docs/operations.md gives to the role of a daemon.
-func grants(role string) string {
-	return strings.ReplaceAll(`
-		GRANT USAGE ON SCHEMA fencerow TO ROLE;
-		GRANT SELECT, INSERT, DELETE ON fencerow.ledger_outbox TO ROLE;
-		GRANT SELECT, INSERT, UPDATE, DELETE ON fencerow.ledger_pending, fencerow.ledger_claim TO ROLE;
-		GRANT SELECT, INSERT, DELETE ON fencerow.ledger_outcome TO ROLE;
-		GRANT SELECT, INSERT, UPDATE ON fencerow.ledger_instance, fencerow.ledger_slot TO ROLE;
-		GRANT SELECT, INSERT, UPDATE, DELETE ON fencerow.ledger_skip TO ROLE;
-		GRANT SELECT ON fencerow.schema_version TO ROLE;
-		GRANT USAGE ON SEQUENCE fencerow.ledger_outbox_outbox_id_seq TO ROLE;
-	`, "ROLE", `"`+role+`"`)
+// grants are what docs/operations.md gives to the role of a daemon: its first block of SQL.
+func grants(t testing.TB, role string) string {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "```sql\n")
+	block, _, _ := strings.Cut(rest, "```\n")
+	const documented = "fencerow_daemon"
+	if !strings.Contains(block, "TO "+documented+";") {
+		t.Fatal("docs/operations.md does not begin with the grants of the daemon")
+	}
+	return strings.ReplaceAll(block, documented, `"`+role+`"`)
 }

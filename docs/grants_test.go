@@ -1,0 +1,157 @@
+package docs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/shopspring/decimal"
+
+	"github.com/fourblocks2020/fencerow"
+	"github.com/fourblocks2020/fencerow/internal/migrate"
+	"github.com/fourblocks2020/fencerow/internal/pgstore"
+	"github.com/fourblocks2020/fencerow/internal/pgtest"
+	"github.com/fourblocks2020/fencerow/outbox"
+)
+
+const desk fencerow.InstanceKey = "desk-1"
+
+var migrated = pgtest.NewTemplate(func(ctx context.Context, dsn string) error {
+	_, err := migrate.Up(ctx, dsn)
+	return err
+})
+
+// grant makes a role and gives it what the n-th block of SQL about roles gives to the role named there.
+func grant(t *testing.T, database *pgtest.Database, n int, named string) pgtest.Role {
+	t.Helper()
+	role := database.NewRole(t, nil)
+	text := block(t, section(t, read(t, "docs/operations.md"), "## Roles and grants"), "sql", n)
+	if !strings.Contains(text, " TO "+named+";") {
+		t.Fatalf("block %d grants nothing to %s", n, named)
+	}
+	database.Exec(t, strings.ReplaceAll(text, named, `"`+role.Name+`"`))
+	return role
+}
+
+func newEntry(id fencerow.CorrelationID) fencerow.NewEntry {
+	return fencerow.NewEntry{
+		CorrelationID: id, EntryKind: "fill", SlotID: "s", CashDelta: decimal.New(1, 0), Currency: "EUR",
+		Payload: json.RawMessage(`{}`), OpenSkip: true,
+	}
+}
+
+// What the page gives to the daemon's role is enough for every verb of a store.
+func TestGrantsOfTheDaemonAreEnough(t *testing.T) {
+	t.Parallel()
+	database := pgtest.NewDatabase(t, migrated)
+	role := grant(t, database, 0, "fencerow_daemon")
+	store, err := pgstore.Open(pgstore.Config{DSN: database.DSN(pgtest.As(role))})
+	check(t, err)
+	defer store.Close()
+	ctx := t.Context()
+	_, err = store.Ready(ctx)
+	check(t, err)
+	_, err = store.EnqueueMany(ctx, fencerow.EnqueueParams{
+		Instance: desk, Entries: []fencerow.NewEntry{newEntry("a"), newEntry("b"), newEntry("c")},
+	})
+	check(t, err)
+	token := fencerow.NewClaimToken()
+	claim, err := store.ClaimBatch(ctx, fencerow.ClaimBatchParams{
+		Instance: desk, Worker: "w", Token: token, Limit: 3, Lease: time.Minute,
+	})
+	check(t, err)
+	if len(claim.Entries) != 3 {
+		t.Fatalf("%d entries were claimed", len(claim.Entries))
+	}
+	_, err = store.RecordOutcomes(ctx, fencerow.RecordParams{Instance: desk, Token: token, Outcomes: []fencerow.Outcome{
+		{OutboxID: claim.Entries[0].OutboxID, Kind: fencerow.OutcomeCompleted, Snapshot: &fencerow.Snapshot{
+			SlotID: "s", Currency: "EUR", CashBalance: decimal.New(1, 0), Version: 1,
+		}},
+		{OutboxID: claim.Entries[1].OutboxID, Kind: fencerow.OutcomeDeadLettered, Reason: fencerow.ReasonLedgerError},
+	}})
+	check(t, err)
+	_, err = store.Release(ctx, fencerow.ReleaseParams{Instance: desk, Token: token, All: true})
+	check(t, err)
+	check(t, store.Requeue(ctx, fencerow.RequeueParams{
+		Instance: desk, CorrelationID: "b", From: fencerow.StatusDeadLettered,
+	}))
+	_, err = store.Hold(ctx, desk)
+	check(t, err)
+	_, err = store.Resume(ctx, desk)
+	check(t, err)
+	check(t, store.NameSlot(ctx, fencerow.NameSlotParams{Instance: desk, Slot: "s", Strategy: "carry"}))
+	views(t, store)
+	_, err = store.Diagnose(ctx)
+	check(t, err)
+	pruned, err := store.Prune(ctx, fencerow.PruneParams{Instance: desk, Limit: 10})
+	check(t, err)
+	if pruned.Deleted != 1 {
+		t.Errorf("%d entries were pruned", pruned.Deleted)
+	}
+}
+
+func views(t *testing.T, store *pgstore.Store) {
+	t.Helper()
+	ctx := t.Context()
+	_, err := store.Counts(ctx, desk)
+	check(t, err)
+	_, err = store.Claims(ctx, desk)
+	check(t, err)
+	_, err = store.Slots(ctx, desk)
+	check(t, err)
+	_, err = store.ListPending(ctx, fencerow.ListPendingParams{Instance: desk, Limit: 10, WithPayload: true})
+	check(t, err)
+	_, err = store.PendingCashDelta(ctx, fencerow.CashDeltaParams{Instance: desk})
+	check(t, err)
+	_, err = store.Show(ctx, fencerow.EntryParams{Instance: desk, CorrelationID: "a"})
+	check(t, err)
+	_, err = store.LegacyCount(ctx)
+	check(t, err)
+	_, err = store.LegacyExport(ctx, "a")
+	check(t, err)
+}
+
+// What the page gives to a producer's role is enough to enqueue, in Go and in SQL, and for nothing else.
+func TestGrantsOfAProducerAreEnoughAndNotMore(t *testing.T) {
+	t.Parallel()
+	database := pgtest.NewDatabase(t, migrated)
+	role := grant(t, database, 1, "fencerow_producer")
+	conn := database.Connect(t, pgtest.As(role))
+	ctx := t.Context()
+	check(t, pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		for _, want := range []fencerow.EnqueueResult{fencerow.EnqueueInserted, fencerow.EnqueueDuplicate} {
+			enqueued, err := outbox.Enqueue(ctx, tx, desk, newEntry("a"))
+			if err == nil && enqueued.Result != want {
+				t.Errorf("got %s, want %s", enqueued.Result, want)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		_, err := tx.Exec(ctx, "SELECT * FROM fencerow.enqueue('desk-1', 'b', 'fill', '{}', skip => true)")
+		return err
+	}))
+	for _, statement := range []string{
+		"SELECT 1 FROM fencerow.ledger_pending", "DELETE FROM fencerow.ledger_outbox",
+		"UPDATE fencerow.ledger_outbox SET payload = '{}'", "SELECT 1 FROM fencerow.ledger_claim",
+	} {
+		_, err := conn.Exec(ctx, statement)
+		if state, ok := errors.AsType[interface {
+			error
+			SQLState() string
+		}](err); !ok || state.SQLState() != "42501" {
+			t.Errorf("%s: %v", statement, err)
+		}
+	}
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
