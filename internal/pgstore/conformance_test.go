@@ -47,7 +47,7 @@ func TestConformanceUnderOtherDefaults(t *testing.T) {
 			t.Parallel()
 			database := pgtest.NewDatabase(t, schema)
 			role := database.NewRole(t, defaults)
-			database.Exec(t, grants(role.Name))
+			database.Exec(t, grants(t, role.Name))
 			storetest.Run(t, newHarness(t, database.DSN(pgtest.As(role)), database.DSN(), nil))
 		})
 	}

@@ -36,7 +36,7 @@ func waitForLock(t *testing.T, conn *pgx.Conn) {
 func underRole(t *testing.T, database *pgtest.Database, defaults map[string]string) *Store {
 	t.Helper()
 	role := database.NewRole(t, defaults)
-	database.Exec(t, grants(role.Name))
+	database.Exec(t, grants(t, role.Name))
 	return openOn(t, database, pgtest.As(role))
 }
 
