@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -217,7 +218,7 @@ func (s *stage) once(ctx context.Context, a *app) error {
 	if !doc.AsExpected {
 		return failure("not everything came out as it must")
 	}
-	a.tell(devVerdict)
+	a.tell(devVerdict, os.Args[0])
 	return nil
 }
 

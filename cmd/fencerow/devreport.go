@@ -60,9 +60,9 @@ const devVerdict = `
 Everything came out as it must: what the ledger took is booked once, byte for byte, and its balances are
 known here; what it refused is parked and waits for an operator ("fencerow requeue").
 
-Next:  fencerow dev         keeps it running, with addresses to play with
-       fencerow dev --help  the same on PostgreSQL
-       fencerow --help      everything else`
+Next:  %[1]s dev         keeps it running, with addresses to play with
+       %[1]s dev --help  the same on PostgreSQL
+       %[1]s --help      everything else`
 
 // report looks at what became of the samples, in the store and in the ledger, and compares it with what must.
 func (s *stage) report(ctx context.Context) (*devDoc, error) {
