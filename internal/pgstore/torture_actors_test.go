@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -206,15 +207,25 @@ func (tr *torture) produce(ctx context.Context) {
 				Payload:       []byte(`{"pad":"` + strings.Repeat("x", size) + `"}`),
 			}
 		}
-		_, err := store.EnqueueMany(
-			context.Background(),
-			fencerow.EnqueueParams{Instance: tr.instance, Entries: entries},
-		)
-		if err != nil {
+		tr.enqueue(store, entries)
+		tr.stall(ctx, 20*time.Millisecond)
+	}
+}
+
+// enqueue repeats the call until it is answered, which is safe: what was written becomes a duplicate.
+func (tr *torture) enqueue(store *Store, entries []fencerow.NewEntry) {
+	for {
+		_, err := store.EnqueueMany(context.Background(), fencerow.EnqueueParams{
+			Instance: tr.instance, Entries: entries,
+		})
+		if err == nil {
+			return
+		}
+		tr.count("enqueue: " + string(errorCode(err)))
+		if errors.Is(err, fencerow.ErrInvalidInput) {
 			tr.t.Errorf("enqueue: %v", err)
 			return
 		}
-		tr.stall(ctx, 20*time.Millisecond)
 	}
 }
 
