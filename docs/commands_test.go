@@ -28,7 +28,7 @@ func TestReadmeShowsTheExampleThatIsTested(t *testing.T) {
 			}
 			text := read(t, strings.TrimPrefix(filepath.ToSlash(path), "../"))
 			source := text[set.Position(book.Pos()).Offset:set.Position(book.End()).Offset]
-			if shown := block(t, read(t, "README.md"), "go", 0); strings.TrimSpace(shown) != source {
+			if shown := block(t, read(t, "README.md"), "go"); strings.TrimSpace(shown) != source {
 				t.Errorf("README.md shows\n%s\nand what is tested is\n%s", shown, source)
 			}
 			return

@@ -3,19 +3,16 @@ package docs
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/shopspring/decimal"
 
 	"github.com/fourblocks2020/fencerow"
 	"github.com/fourblocks2020/fencerow/internal/migrate"
 	"github.com/fourblocks2020/fencerow/internal/pgstore"
 	"github.com/fourblocks2020/fencerow/internal/pgtest"
-	"github.com/fourblocks2020/fencerow/outbox"
 )
 
 const desk fencerow.InstanceKey = "desk-1"
@@ -24,18 +21,6 @@ var migrated = pgtest.NewTemplate(func(ctx context.Context, dsn string) error {
 	_, err := migrate.Up(ctx, dsn)
 	return err
 })
-
-// grant makes a role and gives it what the n-th block of SQL about roles gives to the role named there.
-func grant(t *testing.T, database *pgtest.Database, n int, named string) pgtest.Role {
-	t.Helper()
-	role := database.NewRole(t, nil)
-	text := block(t, section(t, read(t, "docs/operations.md"), "## Roles and grants"), "sql", n)
-	if !strings.Contains(text, " TO "+named+";") {
-		t.Fatalf("block %d grants nothing to %s", n, named)
-	}
-	database.Exec(t, strings.ReplaceAll(text, named, `"`+role.Name+`"`))
-	return role
-}
 
 func newEntry(id fencerow.CorrelationID) fencerow.NewEntry {
 	return fencerow.NewEntry{
@@ -48,7 +33,9 @@ func newEntry(id fencerow.CorrelationID) fencerow.NewEntry {
 func TestGrantsOfTheDaemonAreEnough(t *testing.T) {
 	t.Parallel()
 	database := pgtest.NewDatabase(t, migrated)
-	role := grant(t, database, 0, "fencerow_daemon")
+	role := database.NewRole(t, nil)
+	given := block(t, section(t, read(t, "docs/operations.md"), "## Roles and grants"), "sql")
+	database.Exec(t, strings.ReplaceAll(given, "fencerow_daemon", `"`+role.Name+`"`))
 	store, err := pgstore.Open(pgstore.Config{DSN: database.DSN(pgtest.As(role))})
 	check(t, err)
 	defer store.Close()
@@ -113,40 +100,6 @@ func views(t *testing.T, store *pgstore.Store) {
 	check(t, err)
 	_, err = store.LegacyExport(ctx, "a")
 	check(t, err)
-}
-
-// What the page gives to a producer's role is enough to enqueue, in Go and in SQL, and for nothing else.
-func TestGrantsOfAProducerAreEnoughAndNotMore(t *testing.T) {
-	t.Parallel()
-	database := pgtest.NewDatabase(t, migrated)
-	role := grant(t, database, 1, "fencerow_producer")
-	conn := database.Connect(t, pgtest.As(role))
-	ctx := t.Context()
-	check(t, pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		for _, want := range []fencerow.EnqueueResult{fencerow.EnqueueInserted, fencerow.EnqueueDuplicate} {
-			enqueued, err := outbox.Enqueue(ctx, tx, desk, newEntry("a"))
-			if err == nil && enqueued.Result != want {
-				t.Errorf("got %s, want %s", enqueued.Result, want)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		_, err := tx.Exec(ctx, "SELECT * FROM fencerow.enqueue('desk-1', 'b', 'fill', '{}', skip => true)")
-		return err
-	}))
-	for _, statement := range []string{
-		"SELECT 1 FROM fencerow.ledger_pending", "DELETE FROM fencerow.ledger_outbox",
-		"UPDATE fencerow.ledger_outbox SET payload = '{}'", "SELECT 1 FROM fencerow.ledger_claim",
-	} {
-		_, err := conn.Exec(ctx, statement)
-		if state, ok := errors.AsType[interface {
-			error
-			SQLState() string
-		}](err); !ok || state.SQLState() != "42501" {
-			t.Errorf("%s: %v", statement, err)
-		}
-	}
 }
 
 func check(t testing.TB, err error) {

@@ -118,20 +118,15 @@ func sameSet(t testing.TB, what string, documented, inCode []string) {
 	}
 }
 
-// block returns the n-th fenced block of a language.
-func block(t testing.TB, text, language string, n int) string {
+// block returns the first fenced block of a language.
+func block(t testing.TB, text, language string) string {
 	t.Helper()
-	for i := 0; ; i++ {
-		_, rest, found := strings.Cut(text, "```"+language+"\n")
-		if !found {
-			t.Fatalf("there is no block %d of %s", n, language)
-		}
-		body, after, _ := strings.Cut(rest, "```\n")
-		if i == n {
-			return body
-		}
-		text = after
+	_, rest, found := strings.Cut(text, "```"+language+"\n")
+	if !found {
+		t.Fatalf("there is no block of %s", language)
 	}
+	body, _, _ := strings.Cut(rest, "```\n")
+	return body
 }
 
 // files parses the Go files of a folder; those of tests only if asked for.
