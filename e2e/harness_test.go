@@ -169,7 +169,8 @@ func (w *world) environment(instance string, settings map[string]string) []strin
 	all := maps.Clone(w.settings)
 	all["INSTANCE_KEY"] = instance
 	maps.Copy(all, settings)
-	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.t.TempDir()}
+	// The race detector has each program wait for a second at its end, for races to come.
+	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.t.TempDir(), "GORACE=atexit_sleep_ms=10"}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if all[name] != "" {
 			env = append(env, "FENCEROW_"+name+"="+all[name])
