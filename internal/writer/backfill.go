@@ -17,8 +17,8 @@ const (
 type BackfillResult struct {
 	Claimed, Lost int
 	Outcomes      map[fencerow.OutcomeKind]int
-	// Stopped is empty if the backfill ended because nothing was due any more or the limit was reached.
-	// Otherwise it is a [SkipReason], or the reason of the target's hold.
+	// Stopped is empty if the backfill ended because nothing was due any more or the limit was reached, and the
+	// target is not on hold. Otherwise it is a [SkipReason], or the reason of the target's hold.
 	Stopped string
 }
 
@@ -39,6 +39,9 @@ func (w *Writer) Backfill(ctx context.Context, limit int) (BackfillResult, error
 		if waitErr := f.awaitOldest(ctx); err == nil {
 			err = waitErr
 		}
+	}
+	if why, _ := w.health.hold(time.Now()); f.res.Stopped == "" {
+		f.res.Stopped = string(why) // The rows claimed last found out.
 	}
 	w.giveBackCharges()
 	return f.res, err

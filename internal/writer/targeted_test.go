@@ -213,6 +213,13 @@ func TestBackfill(t *testing.T) {
 		equal(t, "completed", res.Outcomes[fencerow.OutcomeCompleted], 0)
 	})
 
+	bubble(t, "HoldThatTheLastRowsBroughtOnIsTold", func(t *testing.T) {
+		h := newHarness(t, small)
+		h.ledger.always(refused)
+		h.enqueue("e", 5)
+		equal(t, "stopped", backfill(h, 0).Stopped, "connect_refused")
+	})
+
 	bubble(t, "ChargesOfAStreakAreGivenBackBeforeItEnds", func(t *testing.T) {
 		h := newHarness(t, func(c *Config) { c.BatchLimit = 2; c.Budget = 2; c.Concurrency = 1 })
 		h.ledger.always(serverError)
