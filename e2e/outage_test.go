@@ -14,9 +14,9 @@ import (
 const (
 	// pollEvery is the daemons' interval in these tests.
 	pollEvery = 100 * time.Millisecond
-	// unanswered is their delivery timeout. It leaves room for a machine that is busy with other tests.
+	// unanswered is their delivery timeout where the ledger hangs; elsewhere nothing may time out.
 	unanswered = 1500 * time.Millisecond
-	// fewAttempts and longestPause make all retries of an entry together short: with deliveries that time out,
+	// fewAttempts and longestPause make all retries of an entry together short: where the ledger hangs,
 	// fewAttempts * unanswered + longestPause, and otherwise next to nothing.
 	fewAttempts  = 2
 	longestPause = 50 * time.Millisecond
@@ -29,7 +29,6 @@ func impatient(worker string) map[string]string {
 	return map[string]string{
 		"WORKER": worker, "LEDGER_INTERVAL_SEC": strconv.FormatFloat(pollEvery.Seconds(), 'f', -1, 64),
 		"MAX_ATTEMPTS": strconv.Itoa(fewAttempts), "BACKOFF_BASE": "20ms", "BACKOFF_CAP": longestPause.String(),
-		"DELIVERY_TIMEOUT": unanswered.String(), "LEASE": "10s",
 	}
 }
 
@@ -78,6 +77,10 @@ func TestAnOutageOfTheLedgerDeadLettersNothing(t *testing.T) {
 		t.Run(kind.name, func(t *testing.T) {
 			t.Parallel()
 			o := newOutage(t)
+			if kind.reason == fencerow.ReasonDeliveryTimeout {
+				o.timesOut = true
+				o.settings["DELIVERY_TIMEOUT"] = unanswered.String()
+			}
 			kind.begin(t, o.gate)
 			o.enqueueLines("desk-1", fills("e", o.entries))
 			o.startBoth()
@@ -96,7 +99,9 @@ type outageWorld struct {
 	gate    *gate
 	daemons []*daemon
 	entries int
-	summary string
+	// timesOut says that the delivery timeout is short, so that a busy machine may repeat what it has delivered.
+	timesOut bool
+	summary  string
 }
 
 func newOutage(t *testing.T) *outageWorld {
@@ -195,10 +200,12 @@ func (o *outageWorld) allDelivered() {
 	type counts struct{ Statuses map[string]int }
 	shown := document[counts](o.t, o.mustRun("desk-1", "counts", "--json"))
 	equal(o.t, "completed", shown.Statuses["completed"], o.entries)
-	equal(o.t, "entries whose one attempt was not the first", one[int](o.world, `
+	if !o.timesOut {
+		equal(o.t, "entries that needed more than one attempt", one[int](o.world, `
 SELECT count(*)
 FROM fencerow.ledger_outcome
 WHERE attempt_count <> 1`), 0)
+	}
 	report := ledgerstub.Check(o.stub.Journal(), ledgerstub.CheckOptions{Slack: time.Second})
 	equal(o.t, "booked", report.Booked, o.entries)
 	if len(report.BookedTwice)+len(report.Changed)+len(report.Falls)+len(report.Overlaps) > 0 {
