@@ -22,7 +22,7 @@ func TestEveryReasonIsExplained(t *testing.T) {
 	for _, code := range fencerow.ReasonCodes() {
 		inCode = append(inCode, string(code))
 	}
-	sameSet(t, "reason", firstColumn(t, section(t, read(t, "docs/operations.md"), "### Reasons of an outcome")), inCode)
+	sameSet(t, "reason", listed(t, "operations.md", "### Reasons of an outcome"), inCode)
 }
 
 func TestEveryErrorCodeIsExplained(t *testing.T) {
@@ -31,15 +31,15 @@ func TestEveryErrorCodeIsExplained(t *testing.T) {
 	for _, folder := range []string{"internal/writer", "internal/daemon"} {
 		inCode = append(inCode, constants(t, folder, "Code")...)
 	}
-	sameSet(t, "error code", firstColumn(t, section(t, read(t, "docs/operations.md"), "### Error codes")), inCode)
+	sameSet(t, "error code", listed(t, "operations.md", "### Error codes"), inCode)
 }
 
 func TestEveryNoticeAlertAndAnswerIsExplained(t *testing.T) {
 	t.Parallel()
-	doc := read(t, "docs/operations.md")
-	sameSet(t, "notice", firstColumn(t, section(t, doc, "### Notices")), constants(t, "internal/observe", "Notice"))
-	sameSet(t, "alert", firstColumn(t, section(t, doc, "### Alerts")), constants(t, "internal/observe", "AlertEvent"))
-	sameSet(t, "refusal", firstColumn(t, section(t, doc, "### Why a claim was refused or lost")),
+	const page = "operations.md"
+	sameSet(t, "notice", listed(t, page, "### Notices"), constants(t, "internal/observe", "Notice"))
+	sameSet(t, "alert", listed(t, page, "### Alerts"), constants(t, "internal/observe", "AlertEvent"))
+	sameSet(t, "refusal", listed(t, page, "### Why a claim was refused or lost"),
 		constants(t, ".", "RefusedWhy", "LostReason"))
 }
 
@@ -89,7 +89,7 @@ func counters(t testing.TB) []string {
 
 func TestEveryCounterIsExplained(t *testing.T) {
 	t.Parallel()
-	sameSet(t, "counter", firstColumn(t, section(t, read(t, "docs/runtime-flows.md"), "## Operator metrics")), counters(t))
+	sameSet(t, "counter", listed(t, "runtime-flows.md", "## Operator metrics"), counters(t))
 }
 
 var tableColumn = regexp.MustCompile(`(?m)^    ([a-z_]+) [^,]`)
@@ -165,7 +165,8 @@ func shortName(path string) string {
 // What delivers never sees a database handle.
 func TestWriterAndLedgerSeeNoDatabase(t *testing.T) {
 	t.Parallel()
-	cmd := exec.Command("go", "list", "-deps", "./internal/writer", "./internal/ledger", "./internal/observe", "./internal/daemon")
+	cmd := exec.Command("go", "list", "-deps",
+		"./internal/writer", "./internal/ledger", "./internal/observe", "./internal/daemon")
 	cmd.Dir = ".."
 	out, err := cmd.Output()
 	if err != nil {

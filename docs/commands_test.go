@@ -72,9 +72,11 @@ func sharedSettings(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
 	b.WriteString("| Variable | Flag | Default | What it says |\n|---|---|---|---|\n")
-	b.WriteString("| `FENCEROW_DSN` | none | | PostgreSQL connection string, a secret. Required, unless a file is named. |\n")
+	b.WriteString("| `" + config.DSNVariable + "` | none |  | " +
+		"PostgreSQL connection string, a secret. Required, unless a file is named. |\n")
 	for _, group := range []any{
-		config.Instance{}, config.Database{}, config.Ledger{}, config.Writer{}, config.Daemon{}, config.Log{}, config.OpsClient{},
+		config.Instance{}, config.Database{}, config.Ledger{}, config.Writer{}, config.Daemon{}, config.Log{},
+		config.OpsClient{},
 	} {
 		of := reflect.TypeOf(group)
 		for i := range of.NumField() {
@@ -140,7 +142,7 @@ func commandSettings(t *testing.T) string {
 		if slices.Contains(of, "") {
 			which = "all"
 		}
-		b.WriteString("| `" + name + "` | `" + settings[name].flag + "` | " + which + " | " + settings[name].help + " |\n")
+		fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s |\n", name, settings[name].flag, which, settings[name].help)
 	}
 	return b.String()
 }
@@ -184,7 +186,7 @@ func documents(t *testing.T) []string {
 }
 
 var (
-	commandUse = regexp.MustCompile("(?m)(?:^|`|&& |\\$ |docker compose run [^\n]*--entrypoint )fencerow ([a-z][a-z-]*)(?: ([a-z]+))?")
+	commandUse = regexp.MustCompile("(?m)(?:^|`|&& |\\| |\\$ )fencerow ([a-z][a-z-]*)(?: ([a-z]+))?")
 	makeUse    = regexp.MustCompile("(?m)(?:^|`)make ([a-z][a-z-]*)")
 )
 

@@ -54,12 +54,14 @@ func TestGrantsOfTheDaemonAreEnough(t *testing.T) {
 	if len(claim.Entries) != 3 {
 		t.Fatalf("%d entries were claimed", len(claim.Entries))
 	}
-	_, err = store.RecordOutcomes(ctx, fencerow.RecordParams{Instance: desk, Token: token, Outcomes: []fencerow.Outcome{
-		{OutboxID: claim.Entries[0].OutboxID, Kind: fencerow.OutcomeCompleted, Snapshot: &fencerow.Snapshot{
-			SlotID: "s", Currency: "EUR", CashBalance: decimal.New(1, 0), Version: 1,
-		}},
-		{OutboxID: claim.Entries[1].OutboxID, Kind: fencerow.OutcomeDeadLettered, Reason: fencerow.ReasonLedgerError},
-	}})
+	balance := &fencerow.Snapshot{SlotID: "s", Currency: "EUR", CashBalance: decimal.New(1, 0), Version: 1}
+	booked, parked := claim.Entries[0].OutboxID, claim.Entries[1].OutboxID
+	_, err = store.RecordOutcomes(ctx, fencerow.RecordParams{
+		Instance: desk, Token: token, Outcomes: []fencerow.Outcome{
+			{OutboxID: booked, Kind: fencerow.OutcomeCompleted, Snapshot: balance},
+			{OutboxID: parked, Kind: fencerow.OutcomeDeadLettered, Reason: fencerow.ReasonLedgerError},
+		},
+	})
 	check(t, err)
 	_, err = store.Release(ctx, fencerow.ReleaseParams{Instance: desk, Token: token, All: true})
 	check(t, err)

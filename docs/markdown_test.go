@@ -77,8 +77,8 @@ func codes(cell string) []string {
 	return all
 }
 
-// firstColumn returns the codes in the first column of the tables in text. A row without one, or a code in two
-// rows, fails the test, and so does a row with an empty cell.
+// firstColumn returns the codes in the first column of the tables in text. A row without one, a code in two
+// rows, or an empty cell fails the test.
 func firstColumn(t testing.TB, text string) []string {
 	t.Helper()
 	var all []string
@@ -98,6 +98,12 @@ func firstColumn(t testing.TB, text string) []string {
 		all = append(all, names...)
 	}
 	return all
+}
+
+// listed returns the first column under a heading of a page.
+func listed(t testing.TB, page, heading string) []string {
+	t.Helper()
+	return firstColumn(t, section(t, read(t, "docs/"+page), heading))
 }
 
 // sameSet fails the test unless the documented names are those of the code.
