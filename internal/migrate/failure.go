@@ -78,6 +78,14 @@ func (s *session) newer() error {
 	}
 }
 
+func (s *session) owned() error {
+	const state = "FR003" // the step's own refusal
+	return &Error{
+		Migration: ownersCame, SQLState: state, Hint: states[state].hint,
+		inner: fencerow.NewError(s.op, states[state].code, nil),
+	}
+}
+
 func (s *session) lockedOut(cause error) error {
 	return &Error{
 		Hint:  "another process is migrating this database; wait for it, then run this again",

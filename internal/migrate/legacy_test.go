@@ -119,8 +119,7 @@ func TestDownIsRefusedWhileOwnedRowsExist(t *testing.T) {
 	db.Exec(t, `SELECT fencerow.enqueue('a', 'c-1', 'fill', '{}')`)
 	_, err := DownTo(t.Context(), db.DSN(), 0)
 	mustFail(t, err, fencerow.ErrOwnedEntries, 2, "FR003")
-	mustBeAt(t, db.DSN(), 2) // the migration above went down, this one was refused
-	mustUp(t, r, Change{2, latest(t)})
+	mustBeAt(t, db.DSN(), latest(t)) // nothing was undone
 	mustMatch(t, r, sql.Golden)
 	mustHold(t, r, contentAfterSQL, before)
 	db.Exec(t, "DELETE FROM fencerow.ledger_outbox WHERE instance_key = 'a'")

@@ -119,6 +119,9 @@ func (r *runner) downTo(ctx context.Context, version int) (change Change, err er
 		if version < 0 || version > current {
 			return &fencerow.InputError{Field: "version", Problem: "must be between 0 and the current version"}
 		}
+		if err := s.refuseIfOwned(ctx, current, version); err != nil {
+			return err
+		}
 		change, err = s.migrate(ctx, version)
 		return err
 	})

@@ -26,6 +26,9 @@ const (
 	closeGrace  = 5 * time.Second
 )
 
+// ownersCame is the migration that gave entries owners.
+const ownersCame = 2
+
 var (
 	//go:embed sql/lock.sql
 	lockSQL string
@@ -33,6 +36,8 @@ var (
 	knownSQL string
 	//go:embed sql/version.sql
 	versionSQL string
+	//go:embed sql/owned.sql
+	ownedSQL string
 )
 
 // Settings of the session. They travel with the connection's start, since tern resets what is set later. The
@@ -162,6 +167,22 @@ func (s *session) prepare(ctx context.Context, files fs.FS) error {
 		return invalidHistory("the migrations do not load")
 	}
 	s.tern.OnStart = func(number int32, _, _, _ string) { s.step = int(number) }
+	return nil
+}
+
+// refuseIfOwned refuses to go below the migration that brought owners while owned entries exist. That step
+// would refuse by itself, but only after the ones above it were undone.
+func (s *session) refuseIfOwned(ctx context.Context, current, target int) error {
+	if current < ownersCame || target >= ownersCame {
+		return nil
+	}
+	var owned bool
+	if err := s.conn.QueryRow(ctx, ownedSQL).Scan(&owned); err != nil {
+		return s.failed(ctx, err)
+	}
+	if owned {
+		return s.owned()
+	}
 	return nil
 }
 

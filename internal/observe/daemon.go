@@ -55,8 +55,6 @@ const (
 	NoticeTokenFileReadable Notice = "token_file_readable_by_others"
 	// NoticeNotReady: the database or its schema was not ready at start.
 	NoticeNotReady Notice = "store_not_ready"
-	// NoticeRPCUnavailable: the slots RPC has no connection to its message bus.
-	NoticeRPCUnavailable Notice = "slots_rpc_unavailable"
 	// NoticeOpsFailed: the ops listener ended.
 	NoticeOpsFailed Notice = "ops_listener_failed"
 )
