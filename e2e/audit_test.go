@@ -63,7 +63,9 @@ type auditedClaim struct {
 func (w *world) auditedClaims() []auditedClaim {
 	w.t.Helper()
 	rows, err := w.pool.Query(w.t.Context(), `
-SELECT claim_epoch, claimed_by, claimed_at, lease_expires_at, outbox_ids, claim_xact::text::bigint AS claim_xact
+SELECT
+    claim_epoch, claimed_by, claimed_at, lease_expires_at, outbox_ids,
+    claim_xact::text::bigint AS claim_xact
 FROM audit.claim
 ORDER BY claimed_at`)
 	check(w.t, err)

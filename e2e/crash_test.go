@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"syscall"
 	"testing"
 	"time"
 
@@ -14,7 +13,7 @@ import (
 const (
 	crashInstance    = "desk-1"
 	crashConcurrency = 8
-	crashLease       = 2 * time.Second
+	crashLease       = 3 * time.Second
 	crashInterval    = 50 * time.Millisecond
 )
 
@@ -31,7 +30,7 @@ func newCrashScene(t *testing.T) *crashScene {
 	s := &crashScene{world: newWorld(t), random: rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))}
 	s.db.Exec(t, auditSQL)
 	for name, value := range map[string]string{
-		"LEASE": crashLease.String(), "DELIVERY_TIMEOUT": "1s", "BATCH_LIMIT": "40",
+		"LEASE": crashLease.String(), "DELIVERY_TIMEOUT": "2s", "BATCH_LIMIT": "40",
 		"CONCURRENCY": fmt.Sprint(crashConcurrency), "LEDGER_INTERVAL_SEC": fmt.Sprint(crashInterval.Seconds()),
 	} {
 		s.settings[name] = value
@@ -86,8 +85,7 @@ func (s *crashScene) killAmidABatch(victim worker) (amid bool) {
 		}
 		return pause == nil && s.held(victim.name) > 0
 	})
-	victim.signal(syscall.SIGKILL)
-	victim.wait()
+	victim.kill()
 	return s.held(victim.name) > 0
 }
 
@@ -127,9 +125,10 @@ SELECT count(DISTINCT outbox_id) FROM fencerow.ledger_outcome WHERE status = 'co
 	recoveries := s.checkClaims(journal, killed)
 	open, answered := s.checkSentAgain(journal, killed)
 	equal(t, "requests beyond one an entry", report.Extra(), open+answered)
-	t.Logf("counted: %d kills, %d of them amid a batch; %d entries booked once each; %d sends, of which %d again "+
-		"because they were in flight at a kill (%d at once) and %d because they were answered and not recorded yet; "+
-		"leases of %s; %d claims recovered by the first claim after they expired, after %s at the median, %s at most",
+	t.Logf("counted: %d kills, %d of them amid a batch; %d entries booked once each; %d sends, of which %d "+
+		"again because they were in flight at a kill (%d at once) and %d because they were answered and not "+
+		"recorded yet; leases of %s; %d claims recovered by the first claim after they expired, after %s at the "+
+		"median, %s at most",
 		len(killed), kills, s.enqueued, len(journal), open, crashConcurrency, answered,
 		crashLease, len(recoveries), recoveries[len(recoveries)/2], recoveries[len(recoveries)-1])
 }

@@ -5,13 +5,14 @@ import "testing"
 func TestADaemonDeliversWhatTheCommandEnqueued(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.enqueueLines("desk-1", []byte(`{"correlation_id":"c-1","entry_kind":"fill","payload":{"b":1, "a":2}}`+"\n"))
+	const line = `{"correlation_id":"c-1","entry_kind":"fill","payload":{"b":1, "a":2}}` + "\n"
+	w.enqueueLines("desk-1", []byte(line))
 	d := w.start("desk-1", nil)
 	w.awaitDrained(patience, "desk-1")
 	d.stop()
 	booking, ok := w.stub.Booking("desk-1:c-1")
-	want := `{"instance_key":"desk-1","correlation_id":"c-1","entry_kind":"fill","slot_id":null,"currency":null,` +
-		`"cash_delta":"0","payload":{"b":1, "a":2}}`
+	want := `{"instance_key":"desk-1","correlation_id":"c-1","entry_kind":"fill","slot_id":null,` +
+		`"currency":null,"cash_delta":"0","payload":{"b":1, "a":2}}`
 	if !ok || string(booking.Body) != want {
 		t.Errorf("booked %s, want %s", booking.Body, want)
 	}

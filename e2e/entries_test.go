@@ -51,7 +51,8 @@ func (e numbered) currency() string {
 // payload has what a program that reads and writes JSON would change: spaces, a repeated key, numbers written
 // in more than one way, escapes that are not needed.
 func (e numbered) payload() string {
-	return fmt.Sprintf(`{"owner":"%s", "n":%d,"n":%d.0e0 ,"price":1.1000,"big":1%030d,"memo":"\u0000caf\u00e9 é\/😀"}`,
+	return fmt.Sprintf(`{"owner":"%s", "n":%d,"n":%d.0e0 ,"price":1.1000,"big":1%030d,`+
+		`"memo":"\u0000caf\u00e9 é\/😀"}`,
 		e.instance, e.n, e.n, e.n)
 }
 
@@ -64,15 +65,15 @@ func orNull(s string) string {
 
 // line is the entry as `fencerow enqueue` reads it.
 func (e numbered) line() string {
-	return fmt.Sprintf(`{"correlation_id":"%s","entry_kind":"fill","slot_id":%s,"cash_delta":"%s","currency":%s,`+
-		`"skip":%t,"payload":%s}`+"\n",
+	return fmt.Sprintf(`{"correlation_id":"%s","entry_kind":"fill","slot_id":%s,"cash_delta":"%s",`+
+		`"currency":%s,"skip":%t,"payload":%s}`+"\n",
 		e.id(), orNull(e.slot()), e.delta(), orNull(e.currency()), e.n%5 == 0, e.payload())
 }
 
 // body is what the ledger must be sent, byte for byte.
 func (e numbered) body() string {
-	return fmt.Sprintf(`{"instance_key":"%s","correlation_id":"%s","entry_kind":"fill","slot_id":%s,"currency":%s,`+
-		`"cash_delta":"%s","payload":%s}`,
+	return fmt.Sprintf(`{"instance_key":"%s","correlation_id":"%s","entry_kind":"fill","slot_id":%s,`+
+		`"currency":%s,"cash_delta":"%s","payload":%s}`,
 		e.instance, e.id(), orNull(e.slot()), orNull(e.currency()), e.delta(), e.payload())
 }
 

@@ -149,7 +149,8 @@ func serve(t *testing.T, stub *ledgerstub.Stub) string {
 	return serveOn(t, stub, listener)
 }
 
-// serveOn is serve on a listener that the test has made, such as one at the address of a ledger that was down.
+// serveOn is serve on a listener that the test has made, such as one at the address of a ledger that was
+// down.
 func serveOn(t *testing.T, stub *ledgerstub.Stub, listener net.Listener) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -190,7 +191,7 @@ func document[T any](t testing.TB, r result) T {
 	t.Helper()
 	var v T
 	if err := json.Unmarshal([]byte(r.stdout), &v); err != nil {
-		t.Fatalf("standard output is not the document expected: %v\n%s\nstandard error: %s", err, r.stdout, r.stderr)
+		t.Fatalf("standard output is no such document: %v\n%s\nstandard error: %s", err, r.stdout, r.stderr)
 	}
 	return v
 }
@@ -201,7 +202,8 @@ func (w *world) run(instance string, args ...string) result {
 	return w.runWith(instance, nil, nil, args...)
 }
 
-// runWith is run with settings of its own, of which an empty one takes the world's away, and standard input.
+// runWith is run with settings of its own, of which an empty one takes the world's away, and standard
+// input.
 func (w *world) runWith(instance string, settings map[string]string, stdin io.Reader, args ...string) result {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), cliPatience)

@@ -31,9 +31,19 @@ SELECT
     END,
     CASE WHEN n % 3 = 0 THEN 'Not A Word!' ELSE 'fill' END,
     CASE n % 5 WHEN 0 THEN NULL WHEN 1 THEN '' ELSE 'slot-' || n % 6 END,
-    CASE n % 6 WHEN 0 THEN 'NaN' WHEN 1 THEN 0 WHEN 2 THEN 1e60 + n ELSE (n::numeric / 7)::numeric(60, 30) END,
+    CASE n % 6
+        WHEN 0 THEN 'NaN'
+        WHEN 1 THEN 0
+        WHEN 2 THEN 1e60 + n
+        ELSE (n::numeric / 7)::numeric(60, 30)
+    END,
     CASE n % 3 WHEN 0 THEN NULL WHEN 1 THEN 'EUR' ELSE 'no currency' END,
-    (CASE n % 4 WHEN 0 THEN '{"n" :  1.0e2, "n":1}' WHEN 1 THEN '[1, 2 ]' WHEN 2 THEN 'null' ELSE '"\u0000"' END)::json,
+    (CASE n % 4
+        WHEN 0 THEN '{"n" :  1.0e2, "n":1}'
+        WHEN 1 THEN '[1, 2 ]'
+        WHEN 2 THEN 'null'
+        ELSE '"\u0000"'
+    END)::json,
     CASE n % 3 WHEN 0 THEN 'completed' WHEN 1 THEN 'pending' ELSE 'whatever' END,
     n % 25 - 3,
     CASE n % 4 WHEN 0 THEN NULL WHEN 1 THEN '-infinity' WHEN 2 THEN now() - n * interval '1 s' ELSE now() END,
@@ -47,8 +57,8 @@ SELECT outbox_id, correlation_id, entry_kind, slot_id, cash_delta, currency, pay
 FROM fencerow.ledger_outbox
 ORDER BY outbox_id`
 	legacyAfterSQL = `
-SELECT o.outbox_id, o.correlation_id, o.entry_kind, o.slot_id, o.cash_delta, o.currency, o.payload, o.enqueued_at,
-    l.status, l.attempt_count, l.next_retry_at
+SELECT o.outbox_id, o.correlation_id, o.entry_kind, o.slot_id, o.cash_delta, o.currency, o.payload,
+    o.enqueued_at, l.status, l.attempt_count, l.next_retry_at
 FROM fencerow.ledger_outbox o
 JOIN fencerow.ledger_legacy l ON l.outbox_id = o.outbox_id
 WHERE o.instance_key IS NULL
@@ -193,7 +203,7 @@ func TestTwoInstancesShareOneDatabase(t *testing.T) {
 		w.enqueueNumbered(instance, first, entries)
 	}
 	for _, instance := range instances {
-		w.awaitDrained(5*time.Minute, instance)
+		w.awaitDrained(10*time.Minute, instance)
 	}
 	took := time.Since(started)
 	for _, d := range daemons {

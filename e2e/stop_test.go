@@ -21,8 +21,8 @@ func newStopWorld(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
 	for name, value := range map[string]string{
-		"GRACE": stopGrace.String(), "LEASE": "1h", "DELIVERY_TIMEOUT": "30s", "BATCH_LIMIT": "50", "CONCURRENCY": "8",
-		"LEDGER_INTERVAL_SEC": "0.05",
+		"GRACE": stopGrace.String(), "LEASE": "1h", "DELIVERY_TIMEOUT": "30s", "BATCH_LIMIT": "50",
+		"CONCURRENCY": "8", "LEDGER_INTERVAL_SEC": "0.05",
 	} {
 		w.settings[name] = value
 	}
@@ -94,8 +94,8 @@ func TestStoppedUnderLoadNothingIsLeftOrSentTwice(t *testing.T) {
 	equal(t, "entries sent more than once", len(report.Repeated), 0)
 	equal(t, "entries completed at their first attempt", one[int](w, `
 SELECT count(*) FROM fencerow.ledger_outcome WHERE outcome = 'completed' AND attempt_count = 1`), enqueued)
-	t.Logf("counted: %d stops by SIGTERM, %d of them while rows were held; every exit status 0; stopping took %s at "+
-		"the median, %s at most, of %s; %d entries, %d sends, no attempt used up, no row left leased",
+	t.Logf("counted: %d stops by SIGTERM, %d of them while rows were held; every exit status 0; stopping took "+
+		"%s at the median, %s at most, of %s; %d entries, %d sends, no attempt used up, no row left leased",
 		stops, busy, took[len(took)/2], took[len(took)-1], stopGrace, enqueued, report.Requests)
 }
 
@@ -130,7 +130,9 @@ func TestStoppedWhileTheLedgerHangsRowsAreReleasedInDoubt(t *testing.T) {
 	w.checkStopLog(d)
 	equal(t, "rows held", one[int](w, `SELECT count(*) FROM fencerow.ledger_claim`), 0)
 	equal(t, "rows in doubt, with no attempt used up", one[int](w, `
-SELECT count(*) FROM fencerow.ledger_pending WHERE delivery_uncertain AND attempt_count = 0 AND outcome IS NULL`), sent)
+SELECT count(*)
+FROM fencerow.ledger_pending
+WHERE delivery_uncertain AND attempt_count = 0 AND outcome IS NULL`), sent)
 
 	// They need not wait for a lease: the next daemon takes them at once, and the ledger knows what it booked.
 	w.stub.ClearRules()
@@ -139,7 +141,9 @@ SELECT count(*) FROM fencerow.ledger_pending WHERE delivery_uncertain AND attemp
 	next.stop()
 	w.checkBooked(w.stub, stopInstance, rows)
 	equal(t, "duplicates", one[int](w, `
-SELECT count(*) FROM fencerow.ledger_outcome WHERE outcome = 'duplicate_completed' AND attempt_count = 1`), sent)
+SELECT count(*)
+FROM fencerow.ledger_outcome
+WHERE outcome = 'duplicate_completed' AND attempt_count = 1`), sent)
 }
 
 // A second signal is for an operator who will not wait. What was in flight comes back by its lease.

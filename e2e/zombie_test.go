@@ -41,12 +41,12 @@ type zombie struct {
 const (
 	zombieInstance    = "desk-1"
 	zombieConcurrency = 8
-	zombieLease       = 2 * time.Second
+	zombieLease       = 6 * time.Second
 )
 
 func zombieSettings(worker string) map[string]string {
 	return map[string]string{
-		"WORKER": worker, "LEASE": zombieLease.String(), "DELIVERY_TIMEOUT": "1500ms", "BATCH_LIMIT": "30",
+		"WORKER": worker, "LEASE": zombieLease.String(), "DELIVERY_TIMEOUT": "2500ms", "BATCH_LIMIT": "30",
 		"CONCURRENCY": fmt.Sprint(zombieConcurrency),
 	}
 }
@@ -139,6 +139,7 @@ func (z *zombie) wake() map[string]int {
 }
 
 func TestAZombieWithoutAnswersChangesNothing(t *testing.T) {
+	t.Parallel()
 	z := newZombie(t, ledgerstub.Fault{Mode: ledgerstub.ModeHang})
 	dropped := z.wake()
 	// What hung ended as a failure with no answer; what had not started was to be released.
@@ -150,6 +151,7 @@ func TestAZombieWithoutAnswersChangesNothing(t *testing.T) {
 // The answers of a zombie are late successes: its requests were booked, and the second holder's were
 // duplicates. They came while it was stopped, so that it may see them or its own timeout first.
 func TestAZombieWithLateSuccessesChangesNothing(t *testing.T) {
+	t.Parallel()
 	z := newZombie(t, ledgerstub.Fault{Mode: ledgerstub.ModeSlow, Stall: ledgerstub.Millis(time.Second)})
 	duplicates := one[int](z.world, `
 SELECT count(*) FROM fencerow.ledger_outcome WHERE outcome = 'duplicate_completed' AND attempt_count = 2`)
