@@ -23,18 +23,15 @@ type doubt struct {
 	until time.Time
 }
 
-// mayHaveBeenDone reports whether a write that failed with err may have been done all the same.
-func mayHaveBeenDone(err error) bool {
-	for _, refusal := range []fencerow.Code{
-		fencerow.ErrStoreBusy, fencerow.ErrInstanceHeld, fencerow.ErrInvalidInput, fencerow.ErrUnavailable,
-		fencerow.ErrForeignInstance, fencerow.ErrStoreCredentials, fencerow.ErrStorePermission,
-		fencerow.ErrStoreSchema, fencerow.ErrStoreReadOnly, fencerow.ErrStoreData,
-	} {
-		if errors.Is(err, refusal) {
-			return false
-		}
+// mayHaveBeenMade reports whether a claim may stand although asking for it failed with err. Only a refusal
+// that says that nothing was done rules it out: any other error may have come after the commit, when the
+// entries were read.
+func mayHaveBeenMade(err error) bool {
+	if _, refused := errors.AsType[*fencerow.ClaimRefusedError](err); refused {
+		return false
 	}
-	return true
+	return !errors.Is(err, fencerow.ErrStoreBusy) && !errors.Is(err, fencerow.ErrInstanceHeld) &&
+		!errors.Is(err, fencerow.ErrInvalidInput)
 }
 
 // doubt gives the claim back at once, if it is there, and keeps looking for it at later polls if not.

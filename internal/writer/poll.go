@@ -117,7 +117,7 @@ func (w *Writer) claim(
 		}
 	}()
 	claim, err = ask(ctx)
-	if err != nil && mayHaveBeenDone(err) {
+	if err != nil && mayHaveBeenMade(err) {
 		w.doubt(token)
 	}
 	return claim, err

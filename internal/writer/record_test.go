@@ -341,15 +341,36 @@ func TestClaimInDoubt(t *testing.T) {
 		equal(t, "in doubt", len(h.w.doubts), maxDoubts)
 	})
 
-	bubble(t, "RefusedClaimIsNotInDoubt", func(t *testing.T) {
-		h := newHarness(t, nil)
-		h.faults.fail("ClaimBatch", 1, fencerow.NewError("claim batch", fencerow.ErrStoreReadOnly, nil))
-		h.faults.fail("Release", 1, errors.New("must not be called"))
-		if _, err := h.w.RunOnce(t.Context()); !errors.Is(err, fencerow.ErrStoreReadOnly) {
-			t.Errorf("error: %v", err)
-		}
-		equal(t, "in doubt", len(h.w.doubts), 0)
-	})
+	for _, code := range []fencerow.Code{
+		fencerow.ErrStoreData, fencerow.ErrStorePermission, fencerow.ErrStoreSchema, fencerow.ErrStoreReadOnly,
+		fencerow.ErrStoreCredentials, fencerow.ErrStoreFull, fencerow.ErrStoreFailed,
+	} {
+		bubble(t, "ClaimWhoseEntriesCouldNotBeReadIsGivenBack/"+string(code), func(t *testing.T) {
+			h := newHarness(t, nil)
+			h.faults.lose("ClaimBatch", 1, fencerow.NewError("read entries", code, nil))
+			h.enqueue("e", 4)
+			if _, err := h.w.RunOnce(t.Context()); !errors.Is(err, code) {
+				t.Errorf("error: %v", err)
+			}
+			equal(t, "leased", h.leased(), 0)
+		})
+	}
+
+	for name, refusal := range map[string]error{
+		"Busy": errBusy, "InstanceHeld": fencerow.NewError("claim batch", fencerow.ErrInstanceHeld, nil),
+		"Input":   &fencerow.InputError{Field: "limit", Problem: "is bad"},
+		"Refused": &fencerow.ClaimRefusedError{Why: fencerow.RefusedForeign},
+	} {
+		bubble(t, "RefusedClaimIsNotInDoubt/"+name, func(t *testing.T) {
+			h := newHarness(t, nil)
+			h.faults.fail("ClaimBatch", 1, refusal)
+			h.faults.fail("Release", 1, errors.New("must not be called"))
+			if _, err := h.w.RunOnce(t.Context()); err != nil && !errors.Is(err, refusal) {
+				t.Errorf("error: %v", err)
+			}
+			equal(t, "in doubt", len(h.w.doubts), 0)
+		})
+	}
 }
 
 // lateClaims loses its first claim's answer before the server has done it.
