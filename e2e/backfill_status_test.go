@@ -6,6 +6,7 @@ import (
 	"maps"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/fourblocks2020/fencerow"
 	"github.com/fourblocks2020/fencerow/internal/ledgerstub"
@@ -23,7 +24,9 @@ var down = map[string]string{"DSN": "postgres://nobody@127.0.0.1:1/none?connect_
 
 func TestBackfillEndsWithTheStatusOfWhatItCameTo(t *testing.T) {
 	t.Parallel()
-	w := newLegacyWorld(t, `('unowned-1', 'fill', NULL, 0, NULL, '{}'), ('unowned-2', 'fill', NULL, 0, NULL, '{}')`)
+	w := newLegacyWorld(t, `
+    ('unowned-1', 'fill', NULL, 0, NULL, '{}'),
+    ('unowned-2', 'fill', NULL, 0, NULL, '{}')`)
 	w.settings["BACKOFF_BASE"], w.settings["BACKOFF_CAP"] = "1h", "1h"
 	w.enqueueLines("desk-2", fills("foreign", 50))
 	others := func() string {
@@ -63,8 +66,8 @@ SELECT md5(
 	// 5: some did not complete.
 	w.fail("more-3", 0, answers(400))
 	w.fail("more-4", 0, answers(500))
-	backfill(5, backfilled{10, 0, map[string]int{"completed": 8, "permanent_failure": 1, "retryable_failure": 1}},
-		"2 entries were tried and are not completed")
+	some := map[string]int{"completed": 8, "permanent_failure": 1, "retryable_failure": 1}
+	backfill(5, backfilled{10, 0, some}, "2 entries were tried and are not completed")
 	// 5: the ledger fails as a whole; no attempt is used up for it.
 	w.stub.ClearRules()
 	_, err := w.stub.AddRule(ledgerstub.Rule{Fault: answers(401)})
@@ -79,7 +82,8 @@ WHERE o.correlation_id LIKE 'refused-%'`), 0)
 	w.stub.ClearRules()
 
 	// 1: interrupted in mid-delivery; what was claimed is recorded or given back.
-	_, err = w.stub.AddRule(ledgerstub.Rule{Fault: ledgerstub.Fault{Mode: ledgerstub.ModeSlow, Delay: ledgerstub.Millis(300e6)}})
+	late := ledgerstub.Fault{Mode: ledgerstub.ModeSlow, Delay: ledgerstub.Millis(300 * time.Millisecond)}
+	_, err = w.stub.AddRule(ledgerstub.Rule{Fault: late})
 	check(t, err)
 	w.enqueueLines("desk-1", fills("slow", 200))
 	began := len(w.stub.Journal())
@@ -100,14 +104,17 @@ WHERE o.correlation_id LIKE 'refused-%'`), 0)
 			t.Errorf("%s was sent", b.Key)
 		}
 	}
-	t.Logf("backfill: status 0 nothing, %d with a limit, %d without; 2 on hold; 5 entries failed, ledger failed; "+
-		"1 interrupted, no database; 80; 50 foreign and 2 unowned rows untouched", 7, n-7)
+	t.Logf("backfill: status 0 nothing, %d with a limit, %d without; 2 on hold; 5 entries or the ledger "+
+		"failed; 1 interrupted, no database; 80; 50 foreign and 2 unowned rows untouched", 7, n-7)
 }
 
 func TestTheOperatorsCommandsEndWithTheirStatus(t *testing.T) {
 	t.Parallel()
-	w := newLegacyWorld(t, `('unowned', 'fill', NULL, 5, 'EUR', '{"a": 1}'), ('twice', 'fill', NULL, 0, NULL, '{}'),
-		('twice', 'fee', NULL, 0, NULL, '{}'), ('odd id', 'Fill!', NULL, 0, NULL, '[1]')`)
+	w := newLegacyWorld(t, `
+    ('unowned', 'fill', NULL, 5, 'EUR', '{"a": 1}'),
+    ('twice', 'fill', NULL, 0, NULL, '{}'),
+    ('twice', 'fee', NULL, 0, NULL, '{}'),
+    ('odd id', 'Fill!', NULL, 0, NULL, '[1]')`)
 	w.enqueueOne("desk-2", "foreign")
 	w.enqueueOne("desk-1", "parked")
 	w.fail("parked", 1, answers(400))
@@ -133,7 +140,8 @@ func TestTheOperatorsCommandsEndWithTheirStatus(t *testing.T) {
 	want(t, w.run("desk-1", "requeue", "parked", "--from", "completed"), 80, "--from")
 	want(t, w.run("desk-1", "process", "parked"), 0)
 	sends := w.stub.Sends("desk-1:parked")
-	if len(sends) != 2 || sends[0].Digest != sends[1].Digest || sends[1].Epoch <= sends[0].Epoch || sends[1].Attempt != 1 {
+	if len(sends) != 2 || sends[0].Digest != sends[1].Digest || sends[1].Epoch <= sends[0].Epoch ||
+		sends[1].Attempt != 1 {
 		t.Errorf("sends before and after the requeue: %+v", sends)
 	}
 
@@ -161,7 +169,8 @@ func TestTheOperatorsCommandsEndWithTheirStatus(t *testing.T) {
 
 	// the rest
 	type pruned struct{ Deleted int }
-	equal(t, "pruned", document[pruned](t, want(t, w.run("desk-1", "prune", "--json", "--older-than", "0s"), 0)).Deleted, 2)
+	all := want(t, w.run("desk-1", "prune", "--json", "--older-than", "0s"), 0)
+	equal(t, "pruned", document[pruned](t, all), pruned{2})
 	want(t, w.run("desk-1", "prune"), 80, "--older-than")
 	for _, command := range [][]string{
 		{"pending"}, {"cash-delta"}, {"counts"}, {"claims"}, {"hold"}, {"hold"}, {"resume"}, {"resume"},
@@ -176,5 +185,6 @@ func TestTheOperatorsCommandsEndWithTheirStatus(t *testing.T) {
 	if failed := document[report](t, diagnosis).Result == "fail"; failed != (diagnosis.status == 1) {
 		t.Errorf("doctor ends with %d and says %s", diagnosis.status, diagnosis.stdout)
 	}
-	equal(t, "doctor's result", document[report](t, want(t, w.runWith("desk-1", down, nil, "doctor", "--json"), 1)).Result, "fail")
+	diagnosis = want(t, w.runWith("desk-1", down, nil, "doctor", "--json"), 1)
+	equal(t, "doctor's result", document[report](t, diagnosis), report{"fail"})
 }

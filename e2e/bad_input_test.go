@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -28,13 +29,16 @@ func badInputs() []badInput {
 		return func(a args) args { return a.null(name) }
 	}
 	const (
-		key, id, slot     = "instance_key must be 1 to 128", "correlation_id must be 1 to 200", "slot_id must be 1 to 128"
+		key, id           = "instance_key must be 1 to 128", "correlation_id must be 1 to 200"
+		slot, longKey     = "slot_id must be 1 to 128", "instance_key is longer than 128"
+		longID            = "correlation_id is longer than 200"
 		kind              = "entry_kind must match"
 		currency, noJSON  = "currency must match", "invalid input syntax for type json"
 		trace             = "traceparent must be a W3C trace context"
 		finite, noNumber  = "cash_delta must be a finite number", "invalid input syntax for type numeric"
 		object            = "payload must be a JSON object of at most 262144 bytes"
-		outside, digits   = "holds a character other than printable ASCII", "has more than 38 digits or more than 18"
+		outside           = "holds a character other than printable ASCII"
+		digits            = "cash_delta has more than 38 digits or more than 18"
 		goKind, goPayload = "entry_kind must match", "payload is not a JSON object"
 	)
 	return []badInput{
@@ -43,12 +47,12 @@ func badInputs() []badInput {
 		{"KeyWithSpace", set("instance_key", "desk 1"), badValue, key, "instance_key " + outside},
 		{"KeyWithLineBreak", set("instance_key", "desk-1\n"), badValue, key, "instance_key " + outside},
 		{"KeyNotASCII", set("instance_key", "bureau-é"), badValue, key, "instance_key " + outside},
-		{"KeyTooLong", set("instance_key", strings.Repeat("k", 129)), badValue, key, "instance_key is longer than 128"},
+		{"KeyTooLong", set("instance_key", strings.Repeat("k", 129)), badValue, key, longKey},
 		{"IDNull", null("correlation_id"), badValue, id, "correlation_id is missing"},
 		{"IDEmpty", set("correlation_id", ""), badValue, id, "correlation_id is missing"},
 		{"IDWithSpace", set("correlation_id", "a b"), badValue, id, "correlation_id " + outside},
 		{"IDWithControl", set("correlation_id", "a\x1b[0m"), badValue, id, "correlation_id " + outside},
-		{"IDTooLong", set("correlation_id", strings.Repeat("i", 201)), badValue, id, "correlation_id is longer than 200"},
+		{"IDTooLong", set("correlation_id", strings.Repeat("i", 201)), badValue, id, longID},
 		{"KindNull", null("entry_kind"), badValue, kind, goKind},
 		{"KindEmpty", set("entry_kind", ""), badValue, kind, goKind},
 		{"KindUpperCase", set("entry_kind", "Fill"), badValue, kind, goKind},
@@ -61,8 +65,8 @@ func badInputs() []badInput {
 		{"DeltaNaN", set("cash_delta", "NaN"), badValue, finite, ""},
 		{"DeltaInfinite", set("cash_delta", "-Infinity"), badValue, finite, ""},
 		{"DeltaNotANumber", set("cash_delta", "12,50"), "22P02", noNumber, ""},
-		{"DeltaOf39Digits", set("cash_delta", "1"+strings.Repeat("0", 38)), badValue, finite, "cash_delta " + digits},
-		{"DeltaOf19Places", set("cash_delta", "0.0000000000000000001"), badValue, finite, "cash_delta " + digits},
+		{"DeltaOf39Digits", set("cash_delta", "1"+strings.Repeat("0", 38)), badValue, finite, digits},
+		{"DeltaOf19Places", set("cash_delta", "0.0000000000000000001"), badValue, finite, digits},
 		{"CurrencyMissing", null("currency"), badValue, "a cash_delta other than 0 needs a currency",
 			"currency is required with a cash_delta"},
 		{"CurrencyLowerCase", set("currency", "eur"), badValue, currency, "currency must be 3 to 12"},
@@ -79,7 +83,8 @@ func badInputs() []badInput {
 		{"PayloadTooLarge", set("payload", `{"p":"`+strings.Repeat("x", 256<<10-7)+`"}`), badValue, object,
 			"payload is larger than 262144 bytes"},
 		{"TraceParentShort", set("traceparent", "00-abc"), badValue, trace, "traceparent is not a W3C traceparent"},
-		{"TraceParentUpperCase", set("traceparent", "00-"+strings.Repeat("A", 32)+"-"+strings.Repeat("b", 16)+"-01"),
+		{"TraceParentUpperCase",
+			set("traceparent", "00-"+strings.Repeat("A", 32)+"-"+strings.Repeat("b", 16)+"-01"),
 			badValue, trace, "traceparent is not a W3C traceparent"},
 		{"SkipNull", null("skip"), badValue, "skip must be true or false", ""},
 	}
@@ -95,9 +100,10 @@ SELECT (SELECT count(*) FROM trade) + (SELECT count(*) FROM fencerow.ledger_outb
 }
 
 func goodArgs(id string) args {
-	key, kind, payload, slot, delta, currency, skip := "desk-1", "fill", `{"a": 1}`, "slot-1", "1.5", "EUR", "true"
-	return args{"instance_key": &key, "correlation_id": &id, "entry_kind": &kind, "payload": &payload, "slot_id": &slot,
-		"cash_delta": &delta, "currency": &currency, "skip": &skip}
+	key, kind, payload, slot, delta := "desk-1", "fill", `{"a": 1}`, "slot-1", "1.5"
+	currency, skip := "EUR", "true"
+	return args{"instance_key": &key, "correlation_id": &id, "entry_kind": &kind, "payload": &payload,
+		"slot_id": &slot, "cash_delta": &delta, "currency": &currency, "skip": &skip}
 }
 
 func TestBadInputOfEveryKindIsRefusedWithItsReasonAndNothingIsWritten(t *testing.T) {
@@ -158,9 +164,8 @@ func TestTheCommandRefusesBadEntriesWithTheirReasonAndWritesNothing(t *testing.T
 		}
 		a := bad.spoil(goodArgs("bad"))
 		flags := []string{"enqueue"}
-		for _, name := range []string{"correlation_id", "entry_kind", "slot_id", "cash_delta", "currency", "payload",
-			"traceparent"} {
-			if value := a.get(name); value != "" {
+		for name := range a {
+			if value := a.get(name); value != "" && name != "instance_key" {
 				flags = append(flags, "--"+strings.ReplaceAll(name, "_", "-")+"="+value)
 			}
 		}
@@ -177,33 +182,36 @@ func TestTheCommandRefusesBadEntriesWithTheirReasonAndWritesNothing(t *testing.T
 	// A file is checked whole before its first entry is written: the bad line is the last.
 	good := fills("good", 1500)
 	file := filepath.Join(t.TempDir(), "entries")
-	for line, says := range map[string]string{
-		`{"correlation_id":"x","entry_kind":"fill","payload":[]}`:                               "payload is not a JSON object",
-		`{"correlation_id":"x","entry_kind":"fill","payload":{}} {}`:                            "is not a JSON object",
-		`{"correlation_id":"x","entry_kind":"fill","payload":{},"color":"red"}`:                 "member",
-		`{"correlation_id":"x","entry_kind":"fill","payload":{},"payload":{}}`:                  "payload is given twice",
-		`{"correlation_id":"x","entry_kind":"fill","payload":{},"cash_delta":1.5}`:              "cash_delta must be a string",
-		`{"correlation_id":"x","entry_kind":"fill","payload":{},"cash_delta":"1e3"}`:            "cash_delta is not a plain decimal",
-		`{"correlation_id":"x","entry_kind":"fill","payload":{},"skip":"yes"}`:                  "skip must be true or false",
-		`{"correlation_id":"x y","entry_kind":"fill","payload":{}}`:                             "correlation_id holds",
-		`{"correlation_id":"x","entry_kind":"fill","payload":{"a":"` + "\xff" + `"}}`:           "UTF-8",
-		`{"correlation_id":"x","entry_kind":"fill"}`:                                            "payload is missing",
-		`{"correlation_id":"x","entry_kind":"fill","payload":{"` + strings.Repeat("x", 300<<10): "line 1501",
-		`not json`: "is not a JSON object",
+	const id = `{"correlation_id":"x","entry_kind":"fill"`
+	const entry = id + `,"payload":{}`
+	for _, bad := range []struct{ line, says string }{
+		{"not json", "is not a JSON object"},
+		{entry + "} {}", "is not a JSON object"},
+		{entry + `,"color":"red"}`, "has a member that is none of"},
+		{entry + `,"payload":{}}`, "payload is given twice"},
+		{entry + `,"cash_delta":1.5}`, "cash_delta must be a string"},
+		{entry + `,"cash_delta":"1e3"}`, "cash_delta is not a plain decimal"},
+		{entry + `,"skip":"yes"}`, "skip must be true or false"},
+		{id + "}", "payload is missing"},
+		{id + `,"payload":[]}`, "payload is not a JSON object"},
+		{id + `,"payload":{"a":"` + "\xff" + `"}}`, "UTF-8"},
+		{id + `,"payload":{"` + strings.Repeat("x", 300<<10), "line 1501"},
+		{`{"correlation_id":"x y","entry_kind":"fill","payload":{}}`, "correlation_id holds"},
 	} {
-		check(t, os.WriteFile(file, append(bytes.Clone(good), line+"\n"...), 0o600))
-		want(t, w.run("desk-1", "enqueue", file), 1, says, "line 1501", "nothing was enqueued")
+		check(t, os.WriteFile(file, append(bytes.Clone(good), bad.line+"\n"...), 0o600))
+		want(t, w.run("desk-1", "enqueue", file), 1, bad.says, "line 1501", "nothing was enqueued")
 		refused++
-		equal(t, "rows written for a file with "+fmt.Sprintf("%.80q", line), w.written(), 0)
+		equal(t, "rows written for a file with "+fmt.Sprintf("%.80q", bad.line), w.written(), 0)
 	}
 
 	// Conflicts are named; the other lines are enqueued.
 	w.enqueueLines("desk-1", good)
-	mixed := append(fills("good", 1), []byte(`{"correlation_id":"good-2","entry_kind":"fee","payload":{}}`+"\n")...)
-	mixed = append(mixed, fills("new", 1)...)
+	other := `{"correlation_id":"good-2","entry_kind":"fee","payload":{}}` + "\n"
+	mixed := slices.Concat(fills("good", 1), []byte(other), fills("new", 1))
 	r := w.runWith("desk-1", nil, bytes.NewReader(mixed), "enqueue", "--json", "-")
 	want(t, r, 1, "line 2: correlation_id good-2 is already enqueued with other content")
 	type counts struct{ Inserted, Duplicate, Conflict int }
 	equal(t, "enqueued", document[counts](t, r), counts{1, 1, 1})
-	t.Logf("%d bad entries refused by the command, 80 for flags and 1 for lines of a file, and nothing written", refused)
+	t.Logf("%d bad entries refused by the command, 80 for flags and 1 for lines of a file, and nothing written",
+		refused)
 }

@@ -22,7 +22,7 @@ type gate struct {
 	ended   chan error
 }
 
-// newGate returns a gate that is open. Its port is below those that systems give out by themselves: a port that
+// newGate returns a gate that is open. Its port is below those that systems give out by themselves: one that
 // is free for a while could otherwise go to any connection, one to itself included.
 func newGate(t *testing.T, stub *ledgerstub.Stub) *gate {
 	t.Helper()

@@ -67,6 +67,7 @@ func usage() (live, allocated uint64) {
 
 // This test is not parallel: it measures the memory of the process.
 func TestADayOfIdlePollsOfTwoWritersIsCountedAndSilentAndOneRoundTripEach(t *testing.T) {
+	polls := size(t, day, day)
 	db := pgtest.NewDatabase(t, schema)
 	idlers := []*idler{newIdler(t, db, "instance-a"), newIdler(t, db, "instance-b")}
 	together := func(times int) {
@@ -78,25 +79,27 @@ func TestADayOfIdlePollsOfTwoWritersIsCountedAndSilentAndOneRoundTripEach(t *tes
 	}
 	// The first poll of a connection opens it and prepares the statement.
 	const warmUp = 100
+	half := (polls - warmUp) / 2
+	rest := int64(2 * half)
+	polls = warmUp + 2*half
 	together(warmUp)
 	var before [2]traffic
 	for n, i := range idlers {
 		before[n] = i.meter.read()
 	}
-	const rest = day - warmUp
 	began := time.Now()
 	firstLive, firstTotal := usage()
-	together(rest / 2)
+	together(half)
 	halfLive, halfTotal := usage()
-	together(rest / 2)
+	together(half)
 	lastLive, lastTotal := usage()
 	took := time.Since(began)
 
 	for n, i := range idlers {
 		name := string(i.obs.Instance())
 		totals := i.obs.Metrics()
-		equal(t, "empty_polls_total of "+name, totals.Claims.EmptyPolls, day)
-		equal(t, "other claim totals of "+name, *totals.Claims, observe.ClaimTotals{EmptyPolls: day})
+		equal(t, "empty_polls_total of "+name, totals.Claims.EmptyPolls, int64(polls))
+		equal(t, "other claim totals of "+name, *totals.Claims, observe.ClaimTotals{EmptyPolls: int64(polls)})
 		equal(t, "outcome totals of "+name, *totals.Outcomes, observe.OutcomeTotals{})
 		equal(t, "log of "+name+" at any level", i.log.String(), "")
 		used := i.meter.read().since(before[n])
@@ -112,8 +115,8 @@ func TestADayOfIdlePollsOfTwoWritersIsCountedAndSilentAndOneRoundTripEach(t *tes
 	if secondHalf > firstHalf+firstHalf/50 {
 		t.Errorf("polls allocate more and more: %d bytes, then %d", firstHalf, secondHalf)
 	}
-	t.Logf("2 writers, %d polls each in %s: empty_polls_total %d each, no log record at any level, %d round trips "+
-		"and statements for %d polls of each, heap %+d bytes, %d bytes allocated a poll",
-		day, took.Round(time.Millisecond), day, rest, rest, int64(lastLive)-int64(firstLive),
-		(lastTotal-firstTotal)/(2*rest))
+	t.Logf("2 writers, %d polls each in %s: empty_polls_total %d each, no log record at any level, %d round "+
+		"trips and statements for %d polls of each, heap %+d bytes, %d bytes allocated a poll, meter included",
+		polls, took.Round(time.Millisecond), polls, rest, rest, int64(lastLive)-int64(firstLive),
+		(lastTotal-firstTotal)/uint64(2*rest))
 }

@@ -82,12 +82,12 @@ func (m *meter) accept() {
 
 // relay ends when either side does.
 func (m *meter) relay(client net.Conn) {
-	defer client.Close() //nolint:errcheck // closed twice, once for each direction
+	defer client.Close() // closed twice, once for each direction
 	server, err := net.Dial(m.network, m.address)
 	if err != nil {
 		return
 	}
-	defer server.Close() //nolint:errcheck // as above
+	defer server.Close()
 	m.wait.Go(func() {
 		_, _ = io.Copy(client, server) // its end is the end of the connection
 		_ = client.Close()

@@ -137,7 +137,7 @@ FROM fencerow.ledger_claim`) <= 1
 		failed = append(failed, len(d.log("outcome recorded")))
 	}
 	began := time.Now()
-	time.Sleep(outage) // how long the outage lasts, known to both
+	<-time.After(outage) // how long the outage lasts, known to both
 	polls := int(time.Since(began)/pollEvery) + 2
 	sent, probes, tried := len(o.stub.Journal())-sentBefore, 0, 0
 	for i, d := range o.daemons {
@@ -155,14 +155,14 @@ FROM fencerow.ledger_claim`) <= 1
 		probes += len(claims)
 		equal(o.t, "alerts of the hold", len(d.log("target held")), 1)
 	}
-	// When counting began, a daemon may have had probes on their way that it had claimed before: as many as there
-	// are polls in the time that one takes.
+	// When counting began, a daemon may have had probes on their way that it had claimed before: as many as
+	// there are polls in the time that one takes.
 	onTheirWay := len(o.daemons) * int(unanswered/pollEvery+1)
 	if sent > probes+len(o.daemons) || tried > probes+onTheirWay {
 		o.t.Errorf("%d requests arrived and %d failed for %d probes", sent, tried, probes)
 	}
-	o.summary = fmt.Sprintf("%d entries, 2 daemons, %s down once known: %d requests before it was known, then %d polls "+
-		"at most each; of both together %d probes, %d requests seen by the ledger, %d failures recorded",
+	o.summary = fmt.Sprintf("%d entries, 2 daemons, %s down once known: %d requests before it was known, then "+
+		"%d polls at most each; of both together %d probes, %d requests seen by the ledger, %d failures recorded",
 		o.entries, outage, sentBefore, polls, probes, sent, tried)
 }
 
@@ -183,7 +183,8 @@ func (o *outageWorld) allDelivered() {
 	o.t.Helper()
 	began := time.Now()
 	o.awaitDrained(patience, "desk-1")
-	o.summary += fmt.Sprintf("; all delivered %s after it was back", time.Since(began).Round(100*time.Millisecond))
+	took := time.Since(began).Round(100 * time.Millisecond)
+	o.summary += fmt.Sprintf("; all delivered %s after it was back", took)
 	resumed := 0
 	for _, d := range o.daemons {
 		resumed += len(d.log("target resumed"))

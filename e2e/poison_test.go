@@ -90,8 +90,8 @@ WHERE o.correlation_id LIKE 'meanwhile-%'`)
 			if slowest > 30 { // seconds, for a machine that is busy with other tests
 				t.Errorf("an entry beside the poison one waited %.1f s", slowest)
 			}
-			t.Logf("%d healthy entries, 2 daemons: each delivered once, the slowest of those enqueued meanwhile after "+
-				"%.2f s; the poison entry sent %d times, dead-lettered after %d attempts (%s); %d holds",
+			t.Logf("%d healthy entries, 2 daemons: each delivered once, the slowest of those enqueued meanwhile "+
+				"after %.2f s; the poison entry sent %d times, dead-lettered after %d attempts (%s); %d holds",
 				healthy, slowest, sends, attempts, kind.reason, holds)
 		})
 	}

@@ -20,7 +20,8 @@ import (
 	"github.com/fourblocks2020/fencerow/outbox"
 )
 
-// args are the arguments of fencerow.enqueue by name, as text; nil is NULL, and what is absent has its default.
+// args are the arguments of fencerow.enqueue by name, as text; nil is NULL, and what is absent has its
+// default.
 type args map[string]*string
 
 // with returns a copy with an argument changed.
@@ -153,7 +154,8 @@ func sellInPsql(w *world, sales []sale) []booked {
 			"-v", "VERBOSITY=verbose")
 		cmd.Env = w.libpq()
 		cmd.Stdin = strings.NewReader(fmt.Sprintf("BEGIN;\nINSERT INTO trade (trade_id) VALUES (%s);\n"+
-			"SELECT row_to_json(e) FROM fencerow.enqueue(%s) e;\n%s;\n", quote(s.TradeID), strings.Join(call, ", "), end))
+			"SELECT row_to_json(e) FROM fencerow.enqueue(%s) e;\n%s;\n",
+			quote(s.TradeID), strings.Join(call, ", "), end))
 		var stdout, stderr bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &stdout, &stderr
 		var b booked
@@ -280,13 +282,16 @@ func TestAnEntryIsCommittedAndRolledBackWithItsProducersOwnRowAndDeliveredByteFo
 		equal(t, "trades committed", fmt.Sprint(column[string](w, `
 SELECT trade_id FROM trade WHERE trade_id LIKE $1 || '-%' ORDER BY trade_id`, p.name)), "["+p.name+"-again]")
 	}
-	equal(t, "open skips", one[int](w, `SELECT count(*) FROM fencerow.ledger_skip WHERE resolved_at IS NULL`), len(payloads))
+	openSkips := func() int {
+		return one[int](w, `SELECT count(*) FROM fencerow.ledger_skip WHERE resolved_at IS NULL`)
+	}
+	equal(t, "open skips", openSkips(), len(payloads))
 
 	d := w.start("desk-1", nil)
 	w.awaitDrained(patience, "desk-1")
 	d.stop()
 	equal(t, "requests", len(w.stub.Journal()), len(payloads))
-	equal(t, "open skips", one[int](w, `SELECT count(*) FROM fencerow.ledger_skip WHERE resolved_at IS NULL`), 0)
+	equal(t, "open skips", openSkips(), 0)
 	for id, payload := range payloads {
 		b, _ := w.stub.Booking("desk-1:" + id)
 		sent := `{"instance_key":"desk-1","correlation_id":"` + id + `","entry_kind":"fill","slot_id":"slot-1",` +
@@ -295,6 +300,6 @@ SELECT trade_id FROM trade WHERE trade_id LIKE $1 || '-%' ORDER BY trade_id`, p.
 			t.Errorf("%s: booked %.200q, want %.200q", id, b.Body, sent)
 		}
 	}
-	t.Logf("%d entries from Go, psql and Python, each with its producer's own row, as many rolled back with it; "+
-		"each booked once, byte for byte, the largest 256 KiB", len(payloads))
+	t.Logf("%d entries from Go, psql and Python, each with its producer's own row, as many rolled back with "+
+		"it; each booked once, byte for byte, the largest 256 KiB", len(payloads))
 }

@@ -27,10 +27,10 @@ func (w *world) spawn(instance string, settings map[string]string, args ...strin
 	return w.spawnProgram("fencerow", instance, settings, args...)
 }
 
-// runDaemon runs a daemon that is to end by itself.
-func (w *world) runDaemon(instance string, settings map[string]string) result {
+// runDaemon runs a daemon of desk-1 that is to end by itself.
+func (w *world) runDaemon(settings map[string]string) result {
 	w.t.Helper()
-	return w.spawnProgram("fencerowd", instance, settings).wait()
+	return w.spawnProgram("fencerowd", "desk-1", settings).wait()
 }
 
 func (w *world) spawnProgram(name, instance string, settings map[string]string, args ...string) *spawned {
@@ -75,7 +75,8 @@ func (s *spawned) wait() result {
 func want(t testing.TB, r result, status int, says ...string) result {
 	t.Helper()
 	if r.status != status {
-		t.Errorf("status %d, want %d\nstandard output: %s\nstandard error: %s", r.status, status, r.stdout, r.stderr)
+		t.Errorf("status %d, want %d\nstandard output: %s\nstandard error: %s",
+			r.status, status, r.stdout, r.stderr)
 	}
 	for _, text := range says {
 		if !strings.Contains(r.stderr, text) {
@@ -128,7 +129,11 @@ func (w *world) state(instance, correlationID string) string {
 SELECT jsonb_build_object(
     'entry', (SELECT jsonb_agg(to_jsonb(o)) FROM fencerow.ledger_outbox o WHERE o.outbox_id = i.outbox_id),
     'pending', (SELECT jsonb_agg(to_jsonb(p)) FROM fencerow.ledger_pending p WHERE p.outbox_id = i.outbox_id),
-    'claim', (SELECT jsonb_agg(to_jsonb(c)) FROM fencerow.ledger_claim c WHERE i.outbox_id = ANY (c.outbox_ids)),
+    'claim', (
+        SELECT jsonb_agg(to_jsonb(c))
+        FROM fencerow.ledger_claim c
+        WHERE i.outbox_id = ANY (c.outbox_ids)
+    ),
     'outcome', (SELECT jsonb_agg(to_jsonb(r)) FROM fencerow.ledger_outcome r WHERE r.outbox_id = i.outbox_id),
     'skip', (SELECT jsonb_agg(to_jsonb(s)) FROM fencerow.ledger_skip s WHERE s.outbox_id = i.outbox_id),
     'slot', (

@@ -34,7 +34,7 @@ func TestAnExpiredTokenHoldsTheTargetUntilItsFileIsRotated(t *testing.T) {
 	for _, d := range daemons {
 		equal(t, "reason of the hold", d.awaitRecord("target held").Reason, "credentials_refused")
 	}
-	time.Sleep(outage / 5) // how long nobody rotates the file
+	<-time.After(outage / 5) // how long nobody rotates the file
 	for _, d := range daemons {
 		equal(t, "alerts", len(d.log("target held")), 1)
 		equal(t, "resumptions", len(d.log("target resumed")), 0)
@@ -67,6 +67,6 @@ SELECT count(*)
 FROM fencerow.ledger_outcome
 WHERE attempt_count <> 1
     OR status <> 'completed'`), 0)
-	t.Logf("token expired with %d entries waiting, 2 daemons: %d requests refused, 1 alert and 1 resumption each, "+
-		"no attempt used up, all delivered after the file was rotated", n, refused)
+	t.Logf("token expired with %d entries waiting, 2 daemons: %d requests refused, 1 alert and 1 resumption "+
+		"each, no attempt used up, all delivered after the file was rotated", n, refused)
 }

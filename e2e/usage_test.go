@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// refusingServer takes connections, counts them, and ends them. It returns its DSN, whose password must not be
-// shown.
+// refusingServer takes connections, counts them, and ends them. It returns its DSN, whose password must not
+// be shown.
 func refusingServer(t *testing.T) (dsn string, accepted *atomic.Int64) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -88,7 +88,8 @@ func TestWrongUsageEndsWithStatus80BeforeAConnectionIsOpened(t *testing.T) {
 		refuse(w.runWith("desk-1", nil, nil, command...), says)
 	}
 	for _, bad := range []string{"postgres://user:s3cr3t%@host/db", "host=x port=s3cr3t", "s3cr3t://"} {
-		refuse(w.runWith("desk-1", map[string]string{"DSN": bad}, nil, "counts"), "is not a PostgreSQL connection string")
+		r := w.runWith("desk-1", map[string]string{"DSN": bad}, nil, "counts")
+		refuse(r, "is not a PostgreSQL connection string")
 	}
 	refuse(w.runWith("desk-1", map[string]string{"DSN": ""}, nil, "counts"), "FENCEROW_DSN is missing")
 	equal(t, "connections to the database", accepted.Load(), 0)
@@ -102,7 +103,7 @@ func TestWrongUsageEndsWithStatus80BeforeAConnectionIsOpened(t *testing.T) {
 		"--ledger-url (FENCEROW_LEDGER_URL)":     {"LEDGER_URL": ""},
 		"FENCEROW_DSN":                           {"DSN": ""},
 	} {
-		refuse(w.runDaemon("desk-1", settings), says)
+		refuse(w.runDaemon(settings), says)
 	}
 	equal(t, "connections to the database", accepted.Load(), 0)
 	t.Logf("%d wrong usages of %d commands: status 80 each, nothing on standard output, no connection opened",
