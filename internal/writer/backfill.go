@@ -11,14 +11,22 @@ const (
 	// busyPause and maxBusy bound how long a backfill waits for a busy store.
 	busyPause = 100 * time.Millisecond
 	maxBusy   = 50
+	// maxUnstarted bounds the claims in a row of which no delivery started. One or two can wait behind slow
+	// deliveries until their windows have passed.
+	maxUnstarted = 3
 )
+
+// StoppedNothingStarted ends a backfill: of what it claimed last nothing could start inside its trust window,
+// and was given back.
+const StoppedNothingStarted = "nothing_started"
 
 // BackfillResult says what a backfill did. Outcomes has every kind, also those of which there were none.
 type BackfillResult struct {
 	Claimed, Lost int
 	Outcomes      map[fencerow.OutcomeKind]int
 	// Stopped is empty if the backfill ended because nothing was due any more or the limit was reached, and the
-	// target is not on hold. Otherwise it is a [SkipReason], or the reason of the target's hold.
+	// target is not on hold. Otherwise it is a [SkipReason], the reason of the target's hold, or
+	// [StoppedNothingStarted].
 	Stopped string
 }
 
@@ -55,6 +63,8 @@ type backfill struct {
 	batches  []*batch // claimed and not yet summed up, oldest first
 	released int      // rows given back since the last claim: there is more although a poll found nothing
 	busy     int
+	// unstarted counts the last claims of which no delivery started.
+	unstarted int
 }
 
 func (f *backfill) run(ctx context.Context) error {
@@ -76,6 +86,13 @@ func (f *backfill) run(ctx context.Context) error {
 			f.res.Claimed += res.Claimed
 			f.batches = append(f.batches, b)
 			f.released, f.busy = 0, 0
+			if err := f.reap(ctx); err != nil {
+				return err
+			}
+			if f.unstarted >= maxUnstarted {
+				f.res.Stopped = StoppedNothingStarted
+				return nil
+			}
 			continue
 		}
 		if more, err := f.pause(ctx, res, room); err != nil || !more {
@@ -123,8 +140,27 @@ func (f *backfill) pause(ctx context.Context, res PollResult, room <-chan struct
 	return false, nil
 }
 
+// reap sums up the oldest claims as far as they are settled.
+func (f *backfill) reap(ctx context.Context) error {
+	for len(f.batches) > 0 {
+		select {
+		case <-f.batches[0].settled:
+		default:
+			return nil
+		}
+		if err := f.awaitOldest(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (f *backfill) awaitOldest(ctx context.Context) error {
 	f.w.await(ctx, f.batches...)
+	f.unstarted++
+	if f.batches[0].started() {
+		f.unstarted = 0
+	}
 	t := f.batches[0].sum()
 	f.batches = f.batches[1:]
 	f.res.Lost += t.lost

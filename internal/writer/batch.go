@@ -25,6 +25,7 @@ type batch struct {
 	settled   chan struct{} // closed when every row is recorded, released, lost or abandoned
 
 	mu      sync.Mutex
+	begun   bool
 	next    int // rows before it were started, or given back
 	running int
 	ready   []result
@@ -88,19 +89,22 @@ func newBatch(claim *fencerow.Claim, win window, left time.Duration, exempt bool
 }
 
 // take starts the next row, unless the window no longer lets it; then all unstarted rows are given back.
-func (b *batch) take(now instant) (row int, ok bool) {
+// first says that it is the first of its claim to start.
+func (b *batch) take(now instant) (row int, first, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.next == len(b.claim.Entries) {
-		return 0, false
+		return 0, false, false
 	}
 	if !b.window.maySend(now) {
 		b.stopLocked()
-		return 0, false
+		return 0, false, false
 	}
+	first = !b.begun
+	b.begun = true
 	b.next++
 	b.running++
-	return b.next - 1, true
+	return b.next - 1, first, true
 }
 
 // finish hands the result of a running row to the recorder.
@@ -160,6 +164,13 @@ func (b *batch) unfinished() (n int, startable bool) {
 	defer b.mu.Unlock()
 	unstarted := len(b.claim.Entries) - b.next
 	return unstarted + b.running, unstarted > 0
+}
+
+// started reports whether any delivery of the claim has started.
+func (b *batch) started() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.begun
 }
 
 func (b *batch) sum() tally {

@@ -27,8 +27,11 @@ const (
 	MaxRetryAfter = time.Hour
 
 	minMargin, maxMargin = 200 * time.Millisecond, 3 * time.Second
-	budgetBatches        = 2
-	maxBudgetBatches     = 16
+	// minStartWindow is the least time in which the deliveries of a claim may start. With hardly any, claims
+	// would be made and given back unstarted, over and over.
+	minStartWindow   = 200 * time.Millisecond
+	budgetBatches    = 2
+	maxBudgetBatches = 16
 )
 
 // Config says how a writer works. Instance and Worker are required; any other zero value is replaced by its
@@ -43,7 +46,8 @@ type Config struct {
 	Budget int
 	// Lease is how long a claim holds its rows, [fencerow.MinLease] to [fencerow.MaxLease].
 	Lease time.Duration
-	// DeliveryTimeout bounds one delivery. With the margin (see [Margin]) it must be shorter than the lease.
+	// DeliveryTimeout bounds one delivery. What it and the margin (see [Margin]) leave of the lease is the time
+	// in which deliveries may start: at least a tenth of the lease, and 200 ms.
 	DeliveryTimeout time.Duration
 	// Concurrency is how many deliveries run at once, over all claims, 1 to [MaxConcurrency].
 	Concurrency int
@@ -141,12 +145,15 @@ func (c Config) validateTimes() error {
 				r.lo.String() + " to " + r.hi.String()}
 		}
 	}
-	if c.DeliveryTimeout+Margin(c.Lease) >= c.Lease {
-		return &fencerow.InputError{Field: "delivery_timeout", Problem: "does not fit the lease: " +
-			"with a margin of " + Margin(c.Lease).String() + " it must end before the lease of " + c.Lease.String()}
+	if longest := c.Lease - Margin(c.Lease) - max(c.Lease/10, minStartWindow); c.DeliveryTimeout > longest {
+		return &fencerow.InputError{Field: "delivery_timeout", Problem: "does not fit the lease: with a lease of " +
+			c.Lease.String() + " it must be at most " + longest.String() + "; shorten it or lengthen the lease"}
 	}
 	return nil
 }
+
+// startWindow is how long after a claim was requested its deliveries may start.
+func (c Config) startWindow() time.Duration { return c.Lease - c.DeliveryTimeout - Margin(c.Lease) }
 
 // Margin is how long before the end of its lease a claim is no longer trusted: a tenth of the lease, from 200
 // ms to 3 s. It covers what the claim's answer took and how far two clocks drift apart within one lease.

@@ -16,9 +16,12 @@ func (w *Writer) work() {
 				b.stop()
 			}
 			now := w.now()
-			row, ok := b.take(now)
+			row, first, ok := b.take(now)
 			if !ok {
 				break
+			}
+			if first {
+				w.begun()
 			}
 			r := w.deliver(b, row, now.mono)
 			b.finish(r, time.Since(now.mono))

@@ -353,6 +353,14 @@ func (f *faults) Release(ctx context.Context, p fencerow.ReleaseParams) ([]fence
 	return faulty(ctx, f, "Release", p, f.Claimer.Release)
 }
 
+// answerClaimsAfter has each claim of a batch be made at once and answered that much later.
+func (h *harness) answerClaimsAfter(d time.Duration) {
+	h.faults.after = map[string]func() error{"ClaimBatch": func() error {
+		<-time.After(d)
+		return nil
+	}}
+}
+
 var (
 	errTimeout = fencerow.NewError("test", fencerow.ErrStoreTimeout, context.DeadlineExceeded)
 	errBusy    = fencerow.NewError("test", fencerow.ErrStoreBusy, nil)

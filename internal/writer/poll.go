@@ -12,7 +12,8 @@ import (
 type PollResult struct {
 	// Claimed is how many rows the poll claimed.
 	Claimed int
-	// More says that another poll at once may claim more. It is never set while the target is on hold.
+	// More says that another poll at once may claim more. It is never set while the target is on hold, and by
+	// RunOnce only if a delivery started.
 	More bool
 	// Skipped is empty if the store was asked and answered. A poll that neither claimed nor was skipped found
 	// nothing due.
@@ -57,7 +58,7 @@ func (w *Writer) RunOnce(ctx context.Context) (PollResult, error) {
 	}
 	w.await(ctx, b)
 	why, _ := w.health.hold(w.now().mono)
-	res.More = b.claim.More && why == ""
+	res.More = b.claim.More && b.started() && why == ""
 	return res, b.sum().err
 }
 
@@ -74,8 +75,8 @@ func (w *Writer) poll(ctx context.Context, limit int) (PollResult, *batch, error
 	if skip != "" {
 		return PollResult{Skipped: skip}, nil, nil
 	}
-	claimed, more := 0, false
-	defer func() { w.unreserve(rows, claimed, more) }()
+	claimed := 0
+	defer func() { w.unreserve(rows, claimed) }()
 
 	win, token := w.openWindow(), fencerow.NewClaimToken()
 	claim, err := w.claim(token, func(ctx context.Context) (*fencerow.Claim, error) {
@@ -95,10 +96,10 @@ func (w *Writer) poll(ctx context.Context, limit int) (PollResult, *batch, error
 		return PollResult{}, nil, nil
 	}
 	w.obs.BatchClaimed(claim, rows)
-	claimed, more = len(claim.Entries), claim.More
+	claimed = len(claim.Entries)
 	b := newBatch(claim, win, win.left(w.now()), probe)
 	w.start(b, false)
-	return PollResult{Claimed: claimed, More: more && !probe}, b, nil
+	return PollResult{Claimed: claimed, More: claim.More && !probe}, b, nil
 }
 
 // claim asks the store for a claim. The request outlives its caller's context, because an answer that nobody
@@ -108,7 +109,7 @@ func (w *Writer) claim(
 	token fencerow.ClaimToken, ask func(context.Context) (*fencerow.Claim, error),
 ) (claim *fencerow.Claim, err error) {
 	ctx, cancel := context.WithTimeout(
-		w.life, max(w.cfg.Lease-w.cfg.DeliveryTimeout-Margin(w.cfg.Lease), minWriteTime))
+		w.life, max(w.cfg.startWindow(), minWriteTime))
 	defer cancel()
 	defer func() {
 		if v := recover(); v != nil {

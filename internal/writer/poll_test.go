@@ -97,6 +97,23 @@ func TestPoll(t *testing.T) {
 		}
 	})
 
+	bubble(t, "ClaimOfWhichNothingStartedWakesNobody", func(t *testing.T) {
+		h := newHarness(t, func(c *Config) { c.BatchLimit = 10 })
+		h.answerClaimsAfter(18 * time.Second) // the window to start in is 17 s
+		h.enqueue("e", 95)
+		res := h.runOnce()
+		equal(t, "claimed", res.Claimed, 10)
+		equal(t, "more", res.More, false)
+		pass(time.Minute)
+		select {
+		case <-h.w.Wake():
+			t.Error("woken")
+		default:
+		}
+		equal(t, "sent", len(h.ledger.take()), 0)
+		equal(t, "leased", h.leased(), 0)
+	})
+
 	bubble(t, "AClaimIsNoLargerThanWhatCanStartAtTheRecentPace", func(t *testing.T) {
 		h := newHarness(t, func(c *Config) { c.BatchLimit = 1000 })
 		h.ledger.set(after(2*time.Second, delivered()))
@@ -329,6 +346,12 @@ func TestConfigurationThatCannotHoldIsRefused(t *testing.T) {
 		"TimeoutEqualsLeaseLessMargin": func(c *Config) {
 			c.Lease, c.DeliveryTimeout = 10*time.Second, 9*time.Second
 		},
+		"NoTimeToStart": func(c *Config) {
+			c.Lease, c.DeliveryTimeout = 10*time.Second, 8*time.Second+1
+		},
+		"NoTimeToStartOfAShortLease": func(c *Config) {
+			c.Lease, c.DeliveryTimeout = time.Second, 601*time.Millisecond
+		},
 		"DefaultTimeoutWithShortLease": func(c *Config) { c.Lease = 5 * time.Second },
 		"LeaseTooShort":                func(c *Config) { c.Lease = time.Millisecond },
 		"LeaseTooLong":                 func(c *Config) { c.Lease = 2 * time.Hour },
@@ -352,7 +375,9 @@ func TestConfigurationThatCannotHoldIsRefused(t *testing.T) {
 	}
 	t.Run("DeliveryTimeoutThatJustFits", func(t *testing.T) {
 		cfg := testConfig()
-		cfg.Lease, cfg.DeliveryTimeout = 10*time.Second, 9*time.Second-1
+		cfg.Lease, cfg.DeliveryTimeout = 10*time.Second, 8*time.Second
+		check(t, cfg.Validate())
+		cfg.Lease, cfg.DeliveryTimeout = time.Second, 600*time.Millisecond
 		check(t, cfg.Validate())
 	})
 	t.Run("ObserverOfAnotherInstance", func(t *testing.T) {

@@ -23,7 +23,7 @@ func (w *Writer) foldRate(busy time.Duration, deliveries int) {
 
 // startableLocked returns how many deliveries can start within one trust window at the recent pace.
 func (w *Writer) startableLocked() int {
-	startBy := w.cfg.Lease - w.cfg.DeliveryTimeout - Margin(w.cfg.Lease)
+	startBy := w.cfg.startWindow()
 	if w.pace <= 0 {
 		return w.cfg.Budget
 	}
@@ -56,7 +56,7 @@ func (w *Writer) worthWhileLocked() int {
 func (w *Writer) reserve(limit int) (rows int, probe bool, skip SkipReason) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.more = false
+	w.more, w.moreOf = false, nil
 	why, mayProbe := w.health.hold(time.Now())
 	if !mayProbe {
 		return 0, false, SkippedTargetHeld
@@ -83,12 +83,18 @@ func (w *Writer) reserveOne() {
 	w.reserved++
 }
 
-// unreserve gives back what a claim did not use, and remembers whether it said that there is more.
-func (w *Writer) unreserve(rows, claimed int, more bool) {
+// unreserve gives back what a claim did not use.
+func (w *Writer) unreserve(rows, claimed int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.reserved -= rows
 	w.inFlight -= rows - claimed
-	w.more = w.more || more
 	w.announceLocked()
+}
+
+// begun notes that the first delivery of a claim has started.
+func (w *Writer) begun() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.wakeLocked()
 }

@@ -62,7 +62,7 @@ func (w *Writer) startTargeted(id fencerow.CorrelationID, forceDue bool) (*batch
 	w.settleDoubts()
 	w.reserveOne()
 	claimed := 0
-	defer func() { w.unreserve(1, claimed, false) }()
+	defer func() { w.unreserve(1, claimed) }()
 
 	win, token := w.openWindow(), fencerow.NewClaimToken()
 	claim, err := w.claim(token, func(ctx context.Context) (*fencerow.Claim, error) {

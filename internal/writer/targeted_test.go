@@ -250,6 +250,19 @@ func TestBackfill(t *testing.T) {
 		}
 	})
 
+	bubble(t, "EndsWhenNothingStartsAnyMore", func(t *testing.T) {
+		h := newHarness(t, small)
+		h.answerClaimsAfter(18 * time.Second) // the window to start in is 17 s
+		h.enqueue("e", 30)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		res, err := h.w.Backfill(ctx, 0)
+		check(t, err)
+		equal(t, "stopped", res.Stopped, StoppedNothingStarted)
+		equal(t, "pending", h.counts()[fencerow.StatusPending], 30)
+		equal(t, "leased", h.leased(), 0)
+	})
+
 	bubble(t, "ErrorStillSaysWhatWasDone", func(t *testing.T) {
 		h := newHarness(t, small)
 		h.ledger.set(after(10*time.Millisecond, delivered()))

@@ -28,7 +28,7 @@ func (w *Writer) openWindow() window {
 	return window{
 		opened:     now.mono,
 		openedWall: now.wall,
-		startBy:    w.cfg.Lease - w.cfg.DeliveryTimeout - margin,
+		startBy:    w.cfg.startWindow(),
 		ends:       w.cfg.Lease - margin,
 	}
 }

@@ -38,6 +38,7 @@ type Writer struct {
 	inFlight int // rows claimed, or about to be, and not settled
 	reserved int // of those, the ones about to be claimed
 	more     bool
+	moreOf   *batch        // the claim that said that there is more; nil if more needs none
 	pace     time.Duration // of one delivery, recently; zero if unknown
 	changed  chan struct{} // closed and replaced when rows are settled or the target's state changes
 	doubts   []doubt
@@ -67,8 +68,8 @@ func New(store fencerow.Claimer, ledger fencerow.Ledger, obs *observe.Observer, 
 	return w, nil
 }
 
-// Wake signals when a poll is worth while before the next tick: the last claim said that there is more, and
-// there is room for it. The channel is never closed.
+// Wake signals when a poll is worth while before the next tick: the last claim said that there is more, a
+// delivery of it started, and there is room. The channel is never closed.
 func (w *Writer) Wake() <-chan struct{} { return w.wake }
 
 // enter registers a call that may claim; leave ends it.
@@ -91,6 +92,9 @@ func (w *Writer) start(b *batch, first bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.active[b] = struct{}{}
+	if b.claim.More {
+		w.more, w.moreOf = true, b
+	}
 	w.running.Go(func() { w.record(b) })
 	b.holds = w.health.holds.Load() // before asking for the hold: one that begins in between differs
 	if why, _ := w.health.hold(time.Now()); w.stopping || why != "" && !b.exempt {
@@ -152,7 +156,12 @@ func (w *Writer) announceLocked() {
 	w.wakeLocked()
 }
 
+// wakeLocked wakes the daemon if a poll is worth while. A claim of which nothing has started does not call
+// for another one: it may end as it began.
 func (w *Writer) wakeLocked() {
+	if w.moreOf != nil && !w.moreOf.started() {
+		return
+	}
 	if !w.more || w.stopping || w.roomLocked() < w.worthWhileLocked() {
 		return
 	}
