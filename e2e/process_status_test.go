@@ -129,12 +129,12 @@ func TestProcessEndsWithTheStatusOfWhatBecameOfTheEntry(t *testing.T) {
 				wantProcessed(t, w.process(a, id), 5, processed{id, "claimed", end.outcome, end.reason})
 			}
 			dying := own("dying")
-			w.fail(dying, 0, answers(500))
+			w.fail(dying, 0, answers(425))
 			for range 2 {
 				want(t, w.process(a, dying, "--force-due"), 5)
 			}
 			wantProcessed(t, w.process(a, dying, "--force-due"), 5,
-				processed{dying, "claimed", "dead_lettered", "ledger_error_unverified"})
+				processed{dying, "claimed", "dead_lettered", "not_ready"})
 
 			if a.daemon != nil {
 				w.daemonDidIt(t, a.daemon, logged)

@@ -48,7 +48,7 @@ func TestDevOnceNeedsNothing(t *testing.T) {
 		t.Errorf("%+v, with %d connections", doc, connections.Load())
 	}
 	r := command{}.want(t, 0, "dev", "--once")
-	mustContain(t, r.stdout, "WHAT THE LEDGER DOES WITH IT", "duplicate_completed", "dead_lettered (ledger_err")
+	mustContain(t, r.stdout, "WHAT THE LEDGER DOES WITH IT", "duplicate_completed", "dead_lettered (not_ready")
 	mustContain(t, r.stderr, "the whole job on this machine", "Everything came out as it must", "Next:")
 	if strings.Contains(r.stderr, "level=") {
 		t.Error("the log is shown although nobody asked")

@@ -73,8 +73,8 @@ func samples() []sample {
 	refused.outcome, refused.booked = fencerow.OutcomePermanentFailure, false
 
 	poison := newSample("rebate-3003", "rebate", "", "3.00", "EUR")
-	poison.story = "answers 500 to it every time"
-	poison.fault = ledgerstub.Fault{Mode: ledgerstub.ModeStatus, Status: 500}
+	poison.story = "answers 425 to it every time"
+	poison.fault = ledgerstub.Fault{Mode: ledgerstub.ModeStatus, Status: 425}
 	poison.outcome, poison.sends, poison.booked = fencerow.OutcomeDeadLettered, devAttempts, false
 
 	return []sample{

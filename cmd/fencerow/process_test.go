@@ -33,7 +33,7 @@ func TestProcessStatuses(t *testing.T) {
 	enqueue(t, at(db.DSN(), "desk-2"), "foreign")
 	addRule(t, stub, ledgerstub.Rule{Key: "desk-1:retry", Count: 2, Fault: status(500)})
 	addRule(t, stub, ledgerstub.Rule{Key: "desk-1:refused", Fault: status(422)})
-	addRule(t, stub, ledgerstub.Rule{Key: "desk-1:last", Fault: status(500)})
+	addRule(t, stub, ledgerstub.Rule{Key: "desk-1:last", Fault: status(425)})
 	_, err := openTestStore(t, db.DSN()).ClaimOne(t.Context(), fencerow.ClaimOneParams{
 		Instance: desk, Worker: "other", Token: fencerow.NewClaimToken(), CorrelationID: "leased", Lease: time.Hour,
 	})
@@ -57,7 +57,7 @@ func TestProcessStatuses(t *testing.T) {
 		{5, process("retry", "claimed", fencerow.OutcomeRetryableFailure, "ledger_error"), []string{"--force-due"}},
 		{0, process("retry", "claimed", fencerow.OutcomeCompleted, ""), []string{"--force-due"}},
 		{5, process("refused", "claimed", fencerow.OutcomePermanentFailure, "content_refused"), nil},
-		{5, process("last", "claimed", fencerow.OutcomeDeadLettered, "ledger_error_unverified"),
+		{5, process("last", "claimed", fencerow.OutcomeDeadLettered, "not_ready"),
 			[]string{"--max-attempts", "1"}},
 	} {
 		args := append([]string{"process", string(step.want.CorrelationID)}, step.args...)

@@ -64,6 +64,8 @@ func (w *Writer) deliver(b *batch, row int, started time.Time) result {
 			id: e.OutboxID, correlationID: e.CorrelationID, life: e.Life, attempt: e.Attempt, reason: j.reason,
 			dueAgain: time.Now().Add(j.outcome.Delay),
 			instead:  w.forgive(e.OutboxID, j.reason, j.retryAfter, true),
+			last:     j.outcome.Kind == fencerow.OutcomeDeadLettered,
+			spared:   w.spare(e, j.reason, j.retryAfter),
 		}
 		if w.health.ambiguous(r.lapse) {
 			w.targetHeld()

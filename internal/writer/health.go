@@ -133,15 +133,22 @@ func (h *health) hold(now time.Time) (why fencerow.ReasonCode, probe bool) {
 }
 
 // settleFate returns what becomes of a result that was set aside. An undecided one stays undecided unless it
-// must be recorded now; then it is charged, and the charge is given back should the streak go on to five.
+// must be recorded now; then it is charged, and the charge is given back should the streak go on to five. A
+// dead letter cannot be given back: at the last attempt an undecided result is spared, unless the entry has
+// drawn enough of them while others were answered in between.
 func (h *health) settleFate(l *lapse, must bool) fate {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if l.fate == undecided && must {
-		l.charges++
+	switch {
+	case l.fate != undecided || !must:
+		return l.fate
+	case l.last && !h.draws.draw(l.id, h.answered.Load()):
+		return spared
+	case l.last:
 		return charged
 	}
-	return l.fate
+	l.charges++
+	return charged
 }
 
 // takeOwed removes and returns the charges to give back.

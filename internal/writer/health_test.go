@@ -247,16 +247,61 @@ func TestStreak(t *testing.T) {
 		equal(t, "held", len(h.records("target held")), 0)
 	})
 
-	bubble(t, "SameEntryAgainAndAgainIsNoStreak", func(t *testing.T) {
-		h := newHarness(t, func(c *Config) { c.MaxAttempts = 8 })
+	for _, waiting := range []int{1, streakLength - 1} {
+		bubble(t, fmt.Sprint("OutageWithFewEntriesWaitingDeadLettersNothing/", waiting), func(t *testing.T) {
+			h := newHarness(t, func(c *Config) { c.MaxAttempts = 3 })
+			h.ledger.always(serverError)
+			h.enqueue("e", waiting)
+			for range 24 {
+				h.runOnce()
+				pass(time.Hour)
+			}
+			equal(t, "pending", h.counts()[fencerow.StatusPending], int64(waiting))
+			equal(t, "attempts", h.attempts("e-1"), 2)
+			equal(t, "uncertain", h.show("e-1").Pending.Uncertain, true)
+			equal(t, "held", len(h.records("target held")), 0)
+			equal(t, "sent", len(h.ledger.take()), 24*waiting)
+			h.ledger.always(delivered())
+			h.runOnce()
+			equal(t, "completed", h.counts()[fencerow.StatusCompleted], int64(waiting))
+		})
+	}
+
+	bubble(t, "SparedResultWaitsAsLongAsAChargedOne", func(t *testing.T) {
+		h := newHarness(t, func(c *Config) { c.MaxAttempts = 3 })
 		h.ledger.always(serverError)
-		h.enqueue("e", 1)
-		for range 8 {
+		h.enqueue("lone", 1)
+		h.prepare("lone-1", 2, "", false)
+		h.runOnce()
+		pass(4*time.Second - 1) // base 1 s, third attempt
+		equal(t, "claimed before", h.runOnce().Claimed, 0)
+		pass(time.Second)
+		equal(t, "claimed after", h.runOnce().Claimed, 1)
+	})
+
+	bubble(t, "AnswerToAnotherEntryMeanwhileDeadLettersALastAttempt", func(t *testing.T) {
+		h := newHarness(t, func(c *Config) { c.MaxAttempts = 3; c.Concurrency = 1 })
+		h.ledger.only("e-1", cut)
+		h.enqueue("e", 2)
+		h.prepare("e-1", 2, "", false)
+		pass(time.Second)
+		h.runOnce()
+		equal(t, "reason", h.life().Reason, fencerow.ReasonConnectionCut.AsUnverified())
+	})
+
+	bubble(t, "PoisonThatIsAlwaysClaimedAloneIsDeadLetteredWhileOthersAreAnsweredInBetween", func(t *testing.T) {
+		h := newHarness(t, func(c *Config) { c.MaxAttempts = 3 })
+		h.ledger.only("poison-1", serverError)
+		h.enqueue("poison", 1)
+		polls := 0
+		for ; h.show("poison-1").Status == fencerow.StatusPending && polls < 10; polls++ {
+			h.runOnce()
+			h.enqueue(fmt.Sprint("e", polls), 1)
 			h.runOnce()
 			pass(time.Hour)
 		}
-		equal(t, "status", h.show("e-1").Status, fencerow.StatusDeadLettered)
-		equal(t, "held", len(h.records("target held")), 0)
+		equal(t, "polls", polls, 3-1+drawsToBlame)
+		equal(t, "status", h.show("poison-1").Status, fencerow.StatusDeadLettered)
 	})
 
 	bubble(t, "UndecidedResultsWaitForTheEndOfTheirClaim", func(t *testing.T) {

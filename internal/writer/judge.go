@@ -107,6 +107,17 @@ func (w *Writer) forgive(
 	}
 }
 
+// spare is the outcome of a failure at the last attempt of which it is not known whose fault it was: it uses
+// up nothing and waits as long as if it had.
+func (w *Writer) spare(
+	e *fencerow.ClaimedEntry, why fencerow.ReasonCode, retryAfter time.Duration,
+) fencerow.Outcome {
+	return fencerow.Outcome{
+		OutboxID: e.OutboxID, Kind: fencerow.OutcomeRetryableFailure, Reason: why, Charge: fencerow.ChargeNothing,
+		Delay: w.cfg.backoff(e.Attempt, retryAfter), Uncertain: true,
+	}
+}
+
 // exhausted ends an entry whose attempts were used up before this claim, by workers that died or under a
 // higher limit. It is not delivered again, but the ledger is asked first if it can be.
 func (w *Writer) exhausted(b *batch, e *fencerow.ClaimedEntry, resolver fencerow.Resolver) judgement {

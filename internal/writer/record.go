@@ -99,6 +99,8 @@ func (w *Writer) collect(b *batch, delivered bool) group {
 			continue
 		case forgiven:
 			r.outcome = r.lapse.instead
+		case spared:
+			r.outcome = r.lapse.spared
 		case charged:
 		}
 		g.results = append(g.results, r)

@@ -24,6 +24,7 @@ const (
 	undecided fate = iota
 	charged        // the entry's fault
 	forgiven       // the target's fault
+	spared         // written undecided at the last attempt, which is not used up
 )
 
 // lapse is an ambiguous result of one entry: a 500, or no definite answer. Guarded by health.mu once it was
@@ -34,7 +35,11 @@ type lapse struct {
 	life, attempt int
 	reason        fencerow.ReasonCode
 	instead       fencerow.Outcome // what is recorded if it is forgiven
-	fate          fate
+	// last says that charging it would end the entry's life, which cannot be given back. spared is what is
+	// recorded then if the fate must be known before it is decided.
+	last   bool
+	spared fencerow.Outcome
+	fate   fate
 	// charges is how many attempts in the open streak were recorded against the entry.
 	charges int
 	// dueAgain is when the row would have been due without the charge being given back, by the local clock.
