@@ -177,6 +177,8 @@ func TestTwoInstancesShareOneDatabase(t *testing.T) {
 	entries := size(t, 20_000, 20_000)
 	first := entries * 3 / 4 // enqueued before the daemons start, the others while they run
 	w, before := newWorldWithLegacy(t, legacy)
+	// However busy the machine is, no delivery shall time out: it would rightly be sent again.
+	w.settings["LEASE"], w.settings["DELIVERY_TIMEOUT"] = "10m", "2m"
 	equal(t, "rows from before", one[int](w, `SELECT count(*) FROM fencerow.ledger_legacy`), legacy)
 
 	// A ledger for each, so that an entry that the other's daemon had delivered would be missed and found.
@@ -221,8 +223,10 @@ func TestTwoInstancesShareOneDatabase(t *testing.T) {
 	for i, d := range daemons {
 		completed := 0
 		for _, r := range d.log("outcome recorded") {
-			equal(t, "outcome", r.Outcome, "completed")
 			completed += r.Count
+		}
+		if trouble := d.trouble(); len(trouble) > 0 {
+			t.Errorf("worker-%d: %d records of trouble, the first %+v", i, len(trouble), trouble[0])
 		}
 		if completed == 0 {
 			t.Errorf("worker-%d delivered nothing", i)

@@ -122,6 +122,11 @@ func (d *daemon) log(names ...string) []record {
 	return found
 }
 
+// trouble returns the records of warnings and errors so far.
+func (d *daemon) trouble() []record {
+	return slices.DeleteFunc(d.log(), func(r record) bool { return r.Level == "INFO" })
+}
+
 // await returns when a condition on the log holds; it fails the test when the daemon ends before.
 func (d *daemon) await(what string, is func() bool) {
 	d.t.Helper()

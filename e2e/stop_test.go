@@ -102,13 +102,11 @@ SELECT count(*) FROM fencerow.ledger_outcome WHERE outcome = 'completed' AND att
 // checkStopLog fails the test unless the daemon's log ends in order and tells of no trouble.
 func (w *world) checkStopLog(d *daemon) {
 	w.t.Helper()
-	records := d.log()
-	for _, r := range records {
-		if r.Level != "INFO" {
-			w.t.Errorf("a stopped daemon logged %+v", r)
-		}
+	for _, r := range d.trouble() {
+		w.t.Errorf("a stopped daemon logged %+v", r)
 	}
 	equal(w.t, "records of stopping", len(d.log("stopping")), 1)
+	records := d.log()
 	equal(w.t, "the last record", records[len(records)-1].Msg, "stopped")
 }
 
