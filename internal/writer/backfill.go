@@ -51,7 +51,10 @@ func (w *Writer) Backfill(ctx context.Context, limit int) (BackfillResult, error
 	if why, _ := w.health.hold(time.Now()); f.res.Stopped == "" {
 		f.res.Stopped = string(why) // The rows claimed last found out.
 	}
-	w.giveBackCharges()
+	if w.enter() {
+		w.giveBackCharges(maxOwed)
+		w.leave()
+	}
 	return f.res, err
 }
 

@@ -167,6 +167,6 @@ func (h *health) owe(ls []*lapse) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.owed = append(h.owed, ls...)
+	h.owed = append(ls, h.owed...)
 	h.owed = h.owed[max(0, len(h.owed)-maxOwed):]
 }

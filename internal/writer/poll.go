@@ -69,8 +69,15 @@ func (w *Writer) poll(ctx context.Context, limit int) (PollResult, *batch, error
 	}
 	defer w.leave()
 	w.settleDoubts()
-	w.giveBackCharges()
+	res, b, err := w.claimBatch(limit)
+	if err == nil && res.Skipped != SkippedStoreBusy && res.Skipped != SkippedInstanceHeld {
+		w.giveBackCharges(giveBacksAPoll)
+	}
+	return res, b, err
+}
 
+// claimBatch is the claim of a poll.
+func (w *Writer) claimBatch(limit int) (PollResult, *batch, error) {
 	rows, probe, skip := w.reserve(limit)
 	if skip != "" {
 		return PollResult{Skipped: skip}, nil, nil
@@ -79,7 +86,7 @@ func (w *Writer) poll(ctx context.Context, limit int) (PollResult, *batch, error
 	defer func() { w.unreserve(rows, claimed) }()
 
 	win, token := w.openWindow(), fencerow.NewClaimToken()
-	claim, err := w.claim(token, func(ctx context.Context) (*fencerow.Claim, error) {
+	claim, err := w.claim(token, w.claimTime(), func(ctx context.Context) (*fencerow.Claim, error) {
 		return w.store.ClaimBatch(ctx, fencerow.ClaimBatchParams{
 			Instance: w.cfg.Instance, Worker: w.cfg.Worker, Token: token, Limit: rows, Lease: w.cfg.Lease,
 		})
@@ -102,14 +109,16 @@ func (w *Writer) poll(ctx context.Context, limit int) (PollResult, *batch, error
 	return PollResult{Claimed: claimed, More: claim.More && !probe}, b, nil
 }
 
+// claimTime is how long a claim for delivery may take: about until nothing of it could start any more.
+func (w *Writer) claimTime() time.Duration { return max(w.cfg.startWindow(), minWriteTime) }
+
 // claim asks the store for a claim. The request outlives its caller's context, because an answer that nobody
-// waits for leaves rows leased; it is bounded by about the time after which nothing of the claim could start.
-// When it is not known whether the claim was made, it is given back by its token.
+// waits for leaves rows leased; it is bounded by the given time. When it is not known whether the claim was
+// made, it is given back by its token.
 func (w *Writer) claim(
-	token fencerow.ClaimToken, ask func(context.Context) (*fencerow.Claim, error),
+	token fencerow.ClaimToken, within time.Duration, ask func(context.Context) (*fencerow.Claim, error),
 ) (claim *fencerow.Claim, err error) {
-	ctx, cancel := context.WithTimeout(
-		w.life, max(w.cfg.startWindow(), minWriteTime))
+	ctx, cancel := context.WithTimeout(w.life, within)
 	defer cancel()
 	defer func() {
 		if v := recover(); v != nil {

@@ -38,7 +38,7 @@ func (w *Writer) Shutdown(ctx context.Context) error {
 	defer last.Stop()
 	<-ended
 	w.settleDoubts()
-	w.giveBackCharges()
+	w.giveBackCharges(maxOwed)
 	return err
 }
 

@@ -40,8 +40,11 @@ type lapse struct {
 	last   bool
 	spared fencerow.Outcome
 	fate   fate
-	// charges is how many attempts in the open streak were recorded against the entry.
+	// charges is how many attempts in the open streak were recorded against the entry, and, once they are owed,
+	// how many are left to give back.
 	charges int
+	// paying is the claim under which one is being given back, while no answer says whether it was.
+	paying *fencerow.Claim
 	// dueAgain is when the row would have been due without the charge being given back, by the local clock.
 	dueAgain time.Time
 	tries    int

@@ -65,7 +65,7 @@ func (w *Writer) startTargeted(id fencerow.CorrelationID, forceDue bool) (*batch
 	defer func() { w.unreserve(1, claimed) }()
 
 	win, token := w.openWindow(), fencerow.NewClaimToken()
-	claim, err := w.claim(token, func(ctx context.Context) (*fencerow.Claim, error) {
+	claim, err := w.claim(token, w.claimTime(), func(ctx context.Context) (*fencerow.Claim, error) {
 		return w.store.ClaimOne(ctx, fencerow.ClaimOneParams{
 			Instance: w.cfg.Instance, Worker: w.cfg.Worker, Token: token, CorrelationID: id,
 			Lease: w.cfg.Lease, ForceDue: forceDue,
