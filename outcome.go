@@ -154,12 +154,15 @@ type Verdict struct {
 	Applied bool
 	// Lost is set if not applied.
 	Lost LostReason
-	// Epoch and Outcome are, for a lost item, what the row has now: the epoch and kind of its latest outcome if
-	// finished; otherwise the epoch of the claim that holds it, or its last one, and the outcome of its last
-	// recorded attempt (empty if none). A writer that repeats an unacknowledged record and finds its own epoch
-	// and outcome knows that it was recorded.
-	Epoch   ClaimEpoch
-	Outcome OutcomeKind
+	// Epoch is, for a lost item, the epoch that the row has now: of its latest outcome if it is finished, of the
+	// claim that holds it, or else its last one.
+	Epoch ClaimEpoch
+	// RecordedEpoch, Outcome and Reason are what was recorded of a lost item last, in this life or the one that
+	// ended it: under which epoch it was let go, and as what; empty if nothing was. A writer that repeats an
+	// unacknowledged record and finds its own epoch, outcome and reason knows that it was recorded.
+	RecordedEpoch ClaimEpoch
+	Outcome       OutcomeKind
+	Reason        ReasonCode
 	// SnapshotRejected says that the outcome was applied but its snapshot was refused.
 	SnapshotRejected bool
 }

@@ -427,12 +427,14 @@ SELECT
         END,
         0
     )::bigint AS claim_epoch,
-    coalesce(CASE WHEN p.outbox_id IS NULL THEN f.outcome ELSE p.outcome END, '')::text AS outcome
+    coalesce(CASE WHEN p.outbox_id IS NULL THEN f.claim_epoch ELSE p.last_epoch END, 0)::bigint AS recorded_epoch,
+    coalesce(CASE WHEN p.outbox_id IS NULL THEN f.outcome ELSE p.outcome END, '')::text AS outcome,
+    coalesce(CASE WHEN p.outbox_id IS NULL THEN f.reason ELSE p.reason END, '')::text AS reason
 FROM (SELECT unnest($2::bigint[]) AS outbox_id) g
 LEFT JOIN fencerow.ledger_outbox o ON o.outbox_id = g.outbox_id AND o.instance_key = $1::text
 LEFT JOIN fencerow.ledger_pending p ON p.outbox_id = g.outbox_id AND p.instance_key = $1::text
 LEFT JOIN LATERAL (
-    SELECT l.claim_epoch, l.outcome
+    SELECT l.claim_epoch, l.outcome, l.reason
     FROM fencerow.ledger_outcome l
     WHERE l.outbox_id = g.outbox_id AND l.instance_key = $1::text
     ORDER BY l.life DESC
@@ -446,11 +448,13 @@ type ClaimLostReasonsParams struct {
 }
 
 type ClaimLostReasonsRow struct {
-	OutboxID   int64
-	Known      bool
-	Unfinished bool
-	ClaimEpoch int64
-	Outcome    string
+	OutboxID      int64
+	Known         bool
+	Unfinished    bool
+	ClaimEpoch    int64
+	RecordedEpoch int64
+	Outcome       string
+	Reason        string
 }
 
 // ClaimLostReasons says what became of rows that a claim no longer holds, read after the transaction that found out.
@@ -468,7 +472,9 @@ func (q *Queries) ClaimLostReasons(ctx context.Context, arg ClaimLostReasonsPara
 			&i.Known,
 			&i.Unfinished,
 			&i.ClaimEpoch,
+			&i.RecordedEpoch,
 			&i.Outcome,
+			&i.Reason,
 		); err != nil {
 			return nil, err
 		}

@@ -88,9 +88,11 @@ func (in *instance) lost(id fencerow.OutboxID) fencerow.Verdict {
 		v.Lost = fencerow.LostMissing
 	case r.pending == nil:
 		last := r.lives[len(r.lives)-1]
-		v.Lost, v.Epoch, v.Outcome = fencerow.LostFinished, last.Epoch, last.Outcome
+		v.Lost, v.Epoch = fencerow.LostFinished, last.Epoch
+		v.RecordedEpoch, v.Outcome, v.Reason = last.Epoch, last.Outcome, last.Reason
 	default:
-		v.Lost, v.Epoch, v.Outcome = fencerow.LostReclaimed, r.pending.lastEpoch, r.pending.outcome
+		v.Lost, v.Epoch = fencerow.LostReclaimed, r.pending.lastEpoch
+		v.RecordedEpoch, v.Outcome, v.Reason = r.pending.lastEpoch, r.pending.outcome, r.pending.reason
 		if r.claim != nil {
 			v.Epoch = r.claim.epoch
 		}

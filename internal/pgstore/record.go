@@ -188,7 +188,9 @@ func (s *Store) explainLost(
 			v.Lost = fencerow.LostFinished
 		}
 		v.Epoch = fencerow.ClaimEpoch(row.ClaimEpoch)
+		v.RecordedEpoch = fencerow.ClaimEpoch(row.RecordedEpoch)
 		v.Outcome = fencerow.OutcomeKind(row.Outcome)
+		v.Reason = fencerow.ReasonCode(row.Reason)
 	}
 	return nil
 }

@@ -130,13 +130,26 @@ func repeatedRetryCountsOnce(s *scene) {
 	c := s.one(r)
 	s.apply(c, retry(r, time.Hour))
 	before := s.picture(r)
-	s.lost(s.record(c, retry(r, time.Hour))[0], fencerow.LostReclaimed, c.Epoch,
-		fencerow.OutcomeRetryableFailure)
+	again := s.record(c, retry(r, time.Hour))[0]
+	s.lost(again, fencerow.LostReclaimed, c.Epoch, fencerow.OutcomeRetryableFailure)
+	if again.RecordedEpoch != c.Epoch || again.Reason != fencerow.ReasonLedgerError {
+		s.Errorf("verdict %+v, want the caller's own epoch and reason", again)
+	}
 	s.unchanged(before, s.picture(r))
-	// Once another claim has had the row, the epoch is that one's.
+	// Once another claim has the row, the epoch is that one's, and what was recorded is still the caller's own.
 	next := s.one(r)
-	s.lost(s.record(c, retry(r, time.Hour))[0], fencerow.LostReclaimed, next.Epoch,
-		fencerow.OutcomeRetryableFailure)
+	again = s.record(c, retry(r, time.Hour))[0]
+	s.lost(again, fencerow.LostReclaimed, next.Epoch, fencerow.OutcomeRetryableFailure)
+	if again.RecordedEpoch != c.Epoch || again.Reason != fencerow.ReasonLedgerError {
+		s.Errorf("verdict %+v, want the caller's own epoch and reason", again)
+	}
+	// An expiry lets the row go under the expired epoch, but as something that no worker recorded.
+	s.world.Advance(lease + tolerance)
+	s.one(r)
+	expired := s.record(next, retry(r, time.Hour))[0]
+	if expired.Applied || expired.RecordedEpoch != next.Epoch || expired.Reason != fencerow.ReasonLeaseExpired {
+		s.Errorf("verdict %+v, want an expired attempt", expired)
+	}
 }
 
 func rowThatTheClaimLetGo(s *scene) {

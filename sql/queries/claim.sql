@@ -549,12 +549,14 @@ SELECT
         END,
         0
     )::bigint AS claim_epoch,
-    coalesce(CASE WHEN p.outbox_id IS NULL THEN f.outcome ELSE p.outcome END, '')::text AS outcome
+    coalesce(CASE WHEN p.outbox_id IS NULL THEN f.claim_epoch ELSE p.last_epoch END, 0)::bigint AS recorded_epoch,
+    coalesce(CASE WHEN p.outbox_id IS NULL THEN f.outcome ELSE p.outcome END, '')::text AS outcome,
+    coalesce(CASE WHEN p.outbox_id IS NULL THEN f.reason ELSE p.reason END, '')::text AS reason
 FROM (SELECT unnest(@outbox_ids::bigint[]) AS outbox_id) g
 LEFT JOIN fencerow.ledger_outbox o ON o.outbox_id = g.outbox_id AND o.instance_key = @instance_key::text
 LEFT JOIN fencerow.ledger_pending p ON p.outbox_id = g.outbox_id AND p.instance_key = @instance_key::text
 LEFT JOIN LATERAL (
-    SELECT l.claim_epoch, l.outcome
+    SELECT l.claim_epoch, l.outcome, l.reason
     FROM fencerow.ledger_outcome l
     WHERE l.outbox_id = g.outbox_id AND l.instance_key = @instance_key::text
     ORDER BY l.life DESC
