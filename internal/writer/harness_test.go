@@ -355,10 +355,13 @@ func (f *faults) Release(ctx context.Context, p fencerow.ReleaseParams) ([]fence
 
 // answerClaimsAfter has each claim of a batch be made at once and answered that much later.
 func (h *harness) answerClaimsAfter(d time.Duration) {
-	h.faults.after = map[string]func() error{"ClaimBatch": func() error {
+	if h.faults.after == nil {
+		h.faults.after = map[string]func() error{}
+	}
+	h.faults.after["ClaimBatch"] = func() error {
 		<-time.After(d)
 		return nil
-	}}
+	}
 }
 
 var (

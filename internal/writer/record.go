@@ -146,7 +146,7 @@ func (w *Writer) reportRecorded(b *batch, results []result, verdicts []fencerow.
 	sum := tally{outcomes: map[fencerow.OutcomeKind]int{}}
 	for i, r := range results {
 		e, o, v := &b.claim.Entries[r.row], r.outcome, verdicts[i]
-		ours := repeated && v.Epoch == b.claim.Epoch && v.Outcome == o.Kind
+		ours := repeated && v.RecordedEpoch == b.claim.Epoch && v.Outcome == o.Kind && v.Reason == o.Reason
 		if !v.Applied && !ours {
 			sum.lost++
 			sum.outcome, sum.reason, sum.wasLost = "", string(v.Lost), true
@@ -194,7 +194,8 @@ func (w *Writer) release(b *batch, rows []fencerow.ReleaseRow) {
 	}
 	sum := tally{outcome: "", reason: string(fencerow.ReasonDeliveryStopped)}
 	for i, v := range verdicts {
-		if v.Applied || repeated && v.Epoch == b.claim.Epoch {
+		ours := repeated && v.RecordedEpoch == b.claim.Epoch && v.Reason != fencerow.ReasonLeaseExpired
+		if v.Applied || ours {
 			sum.released++
 			continue
 		}

@@ -98,6 +98,61 @@ func TestClaimLost(t *testing.T) {
 		check(t, h.w.Shutdown(t.Context()))
 	})
 
+	bubble(t, "UnacknowledgedRetryThatWasNotDoneIsLostAlthoughExpiryCountedOne", func(t *testing.T) {
+		h := newHarness(t, nil)
+		h.ledger.always(notReady)
+		h.stopIn("RecordOutcomes", &h.faults.before)
+		h.enqueue("e", 2)
+		_, err := h.w.Poll(t.Context())
+		check(t, err)
+		pass(40 * time.Second)
+		h.reclaim("e-2") // frees e-1, which nobody has claimed since
+		pass(time.Minute)
+		equal(t, "lost", h.obs.Metrics().Claims.Lost, 2)
+		equal(t, "retries counted", h.obs.Metrics().Outcomes.RetryableFailure, 0)
+		check(t, h.w.Shutdown(t.Context()))
+	})
+
+	bubble(t, "UnacknowledgedRetryThatWasDoneCountsAlthoughAnotherHasTheRowNow", func(t *testing.T) {
+		h := newHarness(t, nil)
+		h.ledger.always(notReady)
+		h.stopIn("RecordOutcomes", &h.faults.after)
+		h.enqueue("e", 1)
+		_, err := h.w.Poll(t.Context())
+		check(t, err)
+		pass(20 * time.Second)
+		h.reclaim("e-1")
+		pass(time.Minute)
+		equal(t, "lost", h.obs.Metrics().Claims.Lost, 0)
+		equal(t, "retries counted", h.obs.Metrics().Outcomes.RetryableFailure, 1)
+		check(t, h.w.Shutdown(t.Context()))
+	})
+
+	for _, c := range []struct {
+		claim string
+		when  func(*faults) *map[string]func() error
+		lost  int64
+	}{
+		{"UnacknowledgedReleaseThatWasNotDoneIsLost",
+			func(f *faults) *map[string]func() error { return &f.before }, 1},
+		{"UnacknowledgedReleaseThatWasDoneIsNotLostAlthoughAnotherHasTheRowNow",
+			func(f *faults) *map[string]func() error { return &f.after }, 0},
+	} {
+		bubble(t, c.claim, func(t *testing.T) {
+			h := newHarness(t, nil)
+			h.stopIn("Release", c.when(h.faults))
+			h.enqueue("e", 1)
+			h.answerClaimsAfter(18 * time.Second) // too late to start: the row is given back
+			_, err := h.w.Poll(t.Context())
+			check(t, err)
+			pass(20 * time.Second)
+			h.reclaim("e-1")
+			pass(time.Minute)
+			equal(t, "lost", h.obs.Metrics().Claims.Lost, c.lost)
+			check(t, h.w.Shutdown(t.Context()))
+		})
+	}
+
 	bubble(t, "LateOutcomeThatNobodyReclaimedIsApplied", func(t *testing.T) {
 		h := newHarness(t, nil)
 		h.ledger.set(zombie(delivered()))
@@ -146,6 +201,21 @@ func TestClaimLost(t *testing.T) {
 		equal(t, "records", len(h.records("claim lost")), 3)
 		check(t, h.w.Shutdown(t.Context()))
 	})
+}
+
+// stopIn has the process stop for 50 s in its first such call, before or after it is done, and get no answer.
+func (h *harness) stopIn(call string, when *map[string]func() error) {
+	var stopped sync.Once
+	if *when == nil {
+		*when = map[string]func() error{}
+	}
+	(*when)[call] = func() (err error) {
+		stopped.Do(func() {
+			<-time.After(50 * time.Second)
+			err = errTimeout
+		})
+		return err
+	}
 }
 
 func (h *harness) complete(claim *fencerow.Claim) {
