@@ -173,6 +173,9 @@ func (w *Writer) resolve(
 		return judgement{release: true, outcome: fencerow.Outcome{
 			OutboxID: e.OutboxID, Uncertain: a.Certainty != fencerow.NotSent,
 		}}
+	case e.Attempt > w.cfg.MaxAttempts:
+		// Nothing was delivered, so that this is all that is known of the ledger: it may be down.
+		j.evidence, j.outcome.Reason = wasAmbiguous, j.outcome.Reason.AsUnverified()
 	case e.Attempt < w.cfg.MaxAttempts:
 		// The ledger could not be asked: the entry is tried again, uncertain as it is.
 		j.outcome = w.retry(e, a.Reason, a.RetryAfter, true)

@@ -239,6 +239,66 @@ func TestDelivery(t *testing.T) {
 		equal(t, "reason", h.life().Reason, fencerow.ReasonLeaseExpired)
 	})
 
+	noReadBack := func(context.Context, *fencerow.Entry) fencerow.Resolution {
+		return fencerow.Resolution{Result: fencerow.ResolveFailed}
+	}
+
+	bubble(t, "AttemptsUsedUpBeforeTheClaimAreAskedForUntilTheLedgerIsBack", func(t *testing.T) {
+		h := newHarness(t, func(c *Config) { c.MaxAttempts = 1 })
+		h.enqueue("e", 1)
+		h.crash(t)
+		h.ledger.resolve = noReadBack
+		for range 10 {
+			h.runOnce()
+			pass(time.Hour)
+		}
+		equal(t, "attempts", h.attempts("e-1"), 1)
+		h.ledger.resolve = func(context.Context, *fencerow.Entry) fencerow.Resolution {
+			return fencerow.Resolution{Result: fencerow.ResolvedEqual}
+		}
+		h.runOnce()
+		equal(t, "outcome", h.life().Outcome, fencerow.OutcomeDuplicateCompleted)
+		equal(t, "deliveries", len(h.ledger.take()), 0)
+	})
+
+	bubble(t, "ProbeThatCannotBeAskedForParksNothing", func(t *testing.T) {
+		h := newHarness(t, func(c *Config) { c.MaxAttempts = 1 })
+		h.enqueue("e", 1)
+		h.crash(t)
+		h.enqueue("down", 1)
+		h.ledger.resolve = noReadBack
+		h.ledger.always(refused)
+		_, err := h.w.RunTargeted(t.Context(), "down-1", false)
+		check(t, err)
+		equal(t, "held", len(h.records("target held")), 1)
+		for range 20 {
+			h.runOnce()
+			pass(time.Second)
+		}
+		equal(t, "pending", h.counts()[fencerow.StatusPending], 2)
+		equal(t, "attempts", h.attempts("e-1"), 1)
+	})
+
+	bubble(t, "FailedReadBacksOfFiveEntriesBlameTheTarget", func(t *testing.T) {
+		h := newHarness(t, func(c *Config) { c.MaxAttempts = 1; c.Concurrency = 1 })
+		h.enqueue("e", 8)
+		h.crash(t)
+		h.ledger.resolve = noReadBack
+		h.runOnce()
+		equal(t, "held", len(h.records("target held")), 1)
+		equal(t, "pending", h.counts()[fencerow.StatusPending], 8)
+	})
+
+	bubble(t, "FailedReadBackWhileOthersAreAnsweredEndsUnverified", func(t *testing.T) {
+		h := newHarness(t, func(c *Config) { c.MaxAttempts = 1; c.Concurrency = 1 })
+		h.enqueue("e", 1)
+		h.crash(t)
+		h.ledger.resolve = noReadBack
+		h.enqueue("ok", 1)
+		h.runOnce()
+		equal(t, "reason", h.life().Reason, fencerow.ReasonLeaseExpired.AsUnverified())
+	})
+
 	bubble(t, "EntryThatCrashesItsProcessEndsDeadLetteredAndItsNeighboursAreDelivered", func(t *testing.T) {
 		h := newHarness(t, func(c *Config) { c.MaxAttempts = 4 })
 		h.enqueue("e", 5)
