@@ -10,9 +10,8 @@ import (
 )
 
 const (
-	// doubtTime is how long a claim without an answer is looked for. The server may still be about to commit it;
-	// its own statement and idle timeouts are a few seconds.
-	doubtTime = 15 * time.Second
+	// minDoubtTime is the least time for which a claim without an answer is looked for.
+	minDoubtTime = 15 * time.Second
 	// maxDoubts bounds the claims looked for; the oldest is left to its lease.
 	maxDoubts = 64
 )
@@ -22,6 +21,11 @@ type doubt struct {
 	token fencerow.ClaimToken
 	until time.Time
 }
+
+// doubtTime is how long a claim without an answer is looked for. The server may still be about to commit it.
+// Its timeouts are a fraction of the lease each, so that with a long one they can add up to more than the
+// minimum.
+func (c Config) doubtTime() time.Duration { return max(minDoubtTime, c.Lease/2) }
 
 // mayHaveBeenMade reports whether a claim may stand although asking for it failed with err. Only a refusal
 // that says that nothing was done rules it out: any other error may have come after the commit, when the
@@ -36,7 +40,7 @@ func mayHaveBeenMade(err error) bool {
 
 // doubt gives the claim back at once, if it is there, and keeps looking for it at later polls if not.
 func (w *Writer) doubt(token fencerow.ClaimToken) {
-	d := doubt{token: token, until: time.Now().Add(doubtTime)}
+	d := doubt{token: token, until: time.Now().Add(w.cfg.doubtTime())}
 	if found, _ := w.undo(d); found {
 		return
 	}

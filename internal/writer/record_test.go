@@ -387,17 +387,24 @@ func TestClaimInDoubt(t *testing.T) {
 		equal(t, "attempts", h.life().Attempts, 1)
 	})
 
-	bubble(t, "ClaimInDoubtIsForgottenAfterAWhile", func(t *testing.T) {
-		h := newHarness(t, nil)
-		h.faults.fail("ClaimBatch", 1, errTimeout)
-		if _, err := h.w.RunOnce(t.Context()); err == nil {
-			t.Error("no error")
-		}
-		equal(t, "in doubt", len(h.w.doubts), 1)
-		pass(doubtTime)
-		h.runOnce()
-		equal(t, "in doubt", len(h.w.doubts), 0)
-	})
+	for _, c := range []struct{ lease, looked time.Duration }{
+		{5 * time.Second, 15 * time.Second}, {30 * time.Second, 15 * time.Second},
+		{10 * time.Minute, 5 * time.Minute},
+	} {
+		bubble(t, "ClaimInDoubtIsForgottenAfterAWhile/"+c.lease.String(), func(t *testing.T) {
+			h := newHarness(t, func(cfg *Config) { cfg.Lease, cfg.DeliveryTimeout = c.lease, 2*time.Second })
+			h.faults.fail("ClaimBatch", 1, errTimeout)
+			if _, err := h.w.RunOnce(t.Context()); err == nil {
+				t.Error("no error")
+			}
+			pass(c.looked - 1)
+			h.runOnce()
+			equal(t, "in doubt before", len(h.w.doubts), 1)
+			pass(1)
+			h.runOnce()
+			equal(t, "in doubt", len(h.w.doubts), 0)
+		})
+	}
 
 	bubble(t, "ClaimsInDoubtAreBounded", func(t *testing.T) {
 		h := newHarness(t, nil)
