@@ -140,6 +140,43 @@ func TestEndOfTheContext(t *testing.T) {
 	}
 }
 
+// woken is a context after a suspension: it is over by the wall clock, which Err looks at, and its timers
+// have not fired.
+type woken struct {
+	context.Context
+	end context.CancelCauseFunc
+}
+
+func (w woken) Err() error {
+	w.end(fencerow.ErrTrustWindowEnded)
+	return w.Context.Err()
+}
+
+func TestNothingIsSentOnceTheWindowHasEndedWhileConnecting(t *testing.T) {
+	for _, reused := range []bool{false, true} {
+		t.Run(map[bool]string{false: "FreshConnection", true: "ReusedConnection"}[reused], func(t *testing.T) {
+			var requests atomic.Int64
+			h := newHTTP(t, newServer(t, func(http.ResponseWriter, *http.Request) { requests.Add(1) }).URL, nil)
+			sent := int64(0)
+			if reused {
+				h.Deliver(withPatience(t), delivery())
+				sent++
+			}
+			ctx, end := context.WithCancelCause(withPatience(t))
+			got := h.Deliver(woken{ctx, end}, delivery())
+			if want := answer(retryable, notSent, entry, fencerow.ReasonTrustWindowEnded); got != want {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+			if got := h.Deliver(withPatience(t), delivery()); got.Class != delivered {
+				t.Errorf("the next attempt is %+v", got)
+			}
+			if n := requests.Load(); n != sent+1 {
+				t.Errorf("%d requests on the wire, want %d", n, sent+1)
+			}
+		})
+	}
+}
+
 // deliverToHanging delivers to a ledger that reads the request, writes text and then says nothing more.
 func deliverToHanging(
 	t *testing.T, begin func(context.Context) (context.Context, context.CancelFunc), text string,

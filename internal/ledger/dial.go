@@ -116,9 +116,16 @@ type countedConn struct {
 	net.Conn
 	written, read atomic.Int64
 	ended         atomic.Bool // nothing more can be read
+	barred        atomic.Bool // nothing more may be written
 }
 
+// errBarred keeps a request from being written after its context has ended.
+var errBarred = errors.New("too late to send")
+
 func (c *countedConn) Write(b []byte) (int, error) {
+	if c.barred.Load() {
+		return 0, errBarred
+	}
 	n, err := c.Conn.Write(b)
 	c.written.Add(int64(n))
 	return n, err

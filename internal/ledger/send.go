@@ -20,7 +20,7 @@ func (h *HTTP) Deliver(ctx context.Context, d fencerow.Delivery) fencerow.Answer
 			Reason: fencerow.ReasonCredentialsUnreadable,
 		}
 	}
-	a := newAttempt()
+	a := newAttempt(ctx.Err)
 	defer a.done()
 	m := h.newMessage(d, token)
 	response, err := h.send(ctx, a, m)
@@ -62,6 +62,7 @@ type attempt struct {
 	conn          *countedConn // nil while there is no connection
 	reused        bool
 	written, read int64 // the connection's counts when this request got it
+	over          func() error
 }
 
 var attempts = sync.Pool{New: func() any {
@@ -70,21 +71,30 @@ var attempts = sync.Pool{New: func() any {
 	return a
 }}
 
-func newAttempt() *attempt {
-	return attempts.Get().(*attempt) //nolint:errcheck // the pool holds nothing else
+// newAttempt returns an attempt that sends nothing once over returns an error.
+func newAttempt(over func() error) *attempt {
+	a := attempts.Get().(*attempt) //nolint:errcheck // the pool holds nothing else
+	a.over = over
+	return a
 }
 
 func (a *attempt) done() {
 	a.forget()
+	a.over = nil
 	attempts.Put(a)
 }
 
 func (a *attempt) forget() { a.conn, a.reused, a.written, a.read = nil, false, 0, 0 }
 
+// gotConn is called after connecting, which takes its time, and just before the request is written. The
+// transport does not look at the context in between.
 func (a *attempt) gotConn(info httptrace.GotConnInfo) {
 	a.conn = info.Conn.(*countedConn) //nolint:errcheck // the dialer makes no other kind
 	a.reused = info.Reused
 	a.written, a.read = a.conn.written.Load(), a.conn.read.Load()
+	if a.over() != nil {
+		a.conn.barred.Store(true)
+	}
 }
 
 // sent reports whether any byte of the request was written. It is exact once RoundTrip has returned an error:

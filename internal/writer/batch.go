@@ -16,9 +16,10 @@ type batch struct {
 	exempt bool
 	// holds is health.holds when the batch was put to work; once it is another, no row starts any more.
 	holds uint64
-	// ctx ends with the trust window, or is cancelled by halt when the worker stops.
-	ctx  context.Context
-	halt context.CancelFunc
+	// ctx ends with the trust window, by its own timer or by expire, or is cancelled by halt when the worker
+	// stops.
+	ctx          context.Context
+	expire, halt func()
 
 	arrived   chan struct{} // capacity 1: there may be something for the recorder
 	delivered chan struct{} // closed when no row is unstarted or running any more
@@ -72,14 +73,15 @@ func (t *tally) add(u tally) {
 }
 
 func newBatch(claim *fencerow.Claim, win window, left time.Duration, exempt bool) *batch {
-	stop, halt := context.WithCancel(context.Background())
+	stop, end := context.WithCancelCause(context.Background())
 	ctx, cancel := context.WithTimeoutCause(stop, left, fencerow.ErrTrustWindowEnded)
 	return &batch{
 		claim:     claim,
 		window:    win,
 		exempt:    exempt,
 		ctx:       ctx,
-		halt:      func() { halt(); cancel() },
+		expire:    func() { end(fencerow.ErrTrustWindowEnded) },
+		halt:      func() { end(context.Canceled); cancel() },
 		arrived:   make(chan struct{}, 1),
 		delivered: make(chan struct{}),
 		settled:   make(chan struct{}),

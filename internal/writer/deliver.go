@@ -92,8 +92,12 @@ func (w *Writer) attempt(b *batch, e *fencerow.ClaimedEntry, started time.Time) 
 	}
 	ctx, cancel := context.WithDeadline(b.ctx, started.Add(w.cfg.DeliveryTimeout))
 	defer cancel()
-	a := w.ledger.Deliver(ctx, fencerow.Delivery{Entry: &e.Entry, Epoch: b.claim.Epoch, Attempt: e.Attempt})
-	if a.Class == fencerow.AnswerRetryable && a.Certainty != fencerow.Answered && b.halted() {
+	a := w.ledger.Deliver(windowContext{ctx, w, b}, fencerow.Delivery{
+		Entry: &e.Entry, Epoch: b.claim.Epoch, Attempt: e.Attempt,
+	})
+	stopped := a.Certainty != fencerow.Answered && b.halted()
+	tooLate := a.Certainty == fencerow.NotSent && a.Reason == fencerow.ReasonTrustWindowEnded
+	if a.Class == fencerow.AnswerRetryable && (stopped || tooLate) {
 		return judgement{release: true, outcome: fencerow.Outcome{
 			OutboxID: e.OutboxID, Uncertain: a.Certainty != fencerow.NotSent,
 		}}
@@ -102,7 +106,10 @@ func (w *Writer) attempt(b *batch, e *fencerow.ClaimedEntry, started time.Time) 
 }
 
 // halted reports whether the worker cancelled the deliveries of b because it stops.
-func (b *batch) halted() bool { return errors.Is(b.ctx.Err(), context.Canceled) }
+func (b *batch) halted() bool {
+	return errors.Is(b.ctx.Err(), context.Canceled) &&
+		!errors.Is(context.Cause(b.ctx), fencerow.ErrTrustWindowEnded)
+}
 
 // sanitize makes an answer recordable whatever the adapter put into it: bounded, and with a reason where one
 // is required.

@@ -196,7 +196,10 @@ func (w *Writer) readBack(
 	}()
 	ctx, cancel := context.WithTimeout(b.ctx, w.cfg.DeliveryTimeout)
 	defer cancel()
-	return resolver.Resolve(ctx, &e.Entry)
+	if asked := (windowContext{ctx, w, b}); asked.Err() == nil {
+		return resolver.Resolve(asked, &e.Entry)
+	}
+	return fencerow.Resolution{Result: fencerow.ResolveFailed}
 }
 
 func validRef(s string) string {

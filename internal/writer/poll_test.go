@@ -288,6 +288,66 @@ func TestTrustWindow(t *testing.T) {
 		equal(t, "leased", h.leased(), 0)
 	})
 
+	bubble(t, "DeliveryIsNotSentAfterTheWallClockJumped", func(t *testing.T) {
+		var jumped atomic.Int64
+		h := newHarness(t, func(c *Config) {
+			c.wallNow = func() time.Time { return time.Now().Round(0).Add(time.Duration(jumped.Load())) }
+		})
+		h.ledger.set(func(ctx context.Context, _ fencerow.Delivery) fencerow.Answer {
+			jumped.Store(int64(time.Minute)) // suspended while connecting
+			if ctx.Err() == nil || !errors.Is(context.Cause(ctx), fencerow.ErrTrustWindowEnded) {
+				t.Errorf("the context is %v, for %v", ctx.Err(), context.Cause(ctx))
+			}
+			return retryable(fencerow.ReasonTrustWindowEnded, fencerow.NotSent, fencerow.ScopeEntry)
+		})
+		h.enqueue("e", 1)
+		start := time.Now()
+		h.runOnce()
+		equal(t, "released at once", time.Since(start) < time.Second, true)
+		equal(t, "attempts", h.attempts("e-1"), 0)
+		equal(t, "uncertain", h.show("e-1").Pending.Uncertain, false)
+		equal(t, "leased", h.leased(), 0)
+	})
+
+	bubble(t, "RunningDeliveryEndsWithinASecondOfTheWallClock", func(t *testing.T) {
+		var jumped atomic.Int64
+		h := newHarness(t, func(c *Config) {
+			c.wallNow = func() time.Time { return time.Now().Round(0).Add(time.Duration(jumped.Load())) }
+		})
+		h.ledger.set(func(ctx context.Context, d fencerow.Delivery) fencerow.Answer {
+			jumped.Store(int64(time.Minute)) // suspended while waiting for the answer
+			return hang(ctx, d)
+		})
+		h.enqueue("e", 1)
+		start := time.Now()
+		h.runOnce()
+		if took := time.Since(start); took > clockPause+recordLinger {
+			t.Errorf("it went on for %v", took)
+		}
+		equal(t, "reason", h.show("e-1").Pending.LastReason, fencerow.ReasonTrustWindowEnded)
+		equal(t, "uncertain", h.show("e-1").Pending.Uncertain, true)
+		equal(t, "attempts", h.attempts("e-1"), 1)
+	})
+
+	bubble(t, "NothingIsReadBackAfterTheWallClockJumped", func(t *testing.T) {
+		var jumped atomic.Int64
+		h := newHarness(t, func(c *Config) {
+			c.wallNow = func() time.Time { return time.Now().Round(0).Add(time.Duration(jumped.Load())) }
+		})
+		h.ledger.set(func(context.Context, fencerow.Delivery) fencerow.Answer {
+			jumped.Store(int64(time.Minute))
+			return fencerow.Answer{Class: fencerow.AnswerConflict, Certainty: fencerow.Answered,
+				Scope: fencerow.ScopeEntry, Reason: fencerow.ReasonEchoConflict, Resolve: true}
+		})
+		h.ledger.resolve = func(context.Context, *fencerow.Entry) fencerow.Resolution {
+			t.Error("asked")
+			return fencerow.Resolution{Result: fencerow.ResolveFailed}
+		}
+		h.enqueue("e", 1)
+		h.runOnce()
+		equal(t, "reason", h.show("e-1").Pending.LastReason, fencerow.ReasonEchoConflict)
+	})
+
 	bubble(t, "WallClockSetBackDoesNotLengthenTheWindow", func(t *testing.T) {
 		var jumped atomic.Int64
 		h := newHarness(t, func(c *Config) {

@@ -15,6 +15,9 @@ const (
 	recordLinger = 2 * time.Millisecond
 	// The pauses between tries when the store is in trouble.
 	firstPause, lastPause = 50 * time.Millisecond, time.Second
+	// clockPause is how often the clocks are looked at while deliveries run. Timers stand still while a machine
+	// is suspended, and do not see the wall clock jump.
+	clockPause = time.Second
 	// minWriteTime is what a write gets even at the end of the window: a late outcome still counts unless
 	// someone reclaimed the row.
 	minWriteTime = 3 * time.Second
@@ -67,17 +70,19 @@ func (w *Writer) surviveRecorder(b *batch) {
 	w.settle(b, rest, tally{err: panicError(v), reason: string(fencerow.ErrStoreFailed)})
 }
 
-// tendWindow gives back rows that can no longer start, and returns when to look at the window again.
+// tendWindow gives back rows that can no longer start, ends the deliveries when the window has, and returns
+// when to look at it again.
 func (w *Writer) tendWindow(b *batch) time.Duration {
 	now := w.now()
 	if until := b.window.startBy - b.window.elapsed(now); until > 0 {
-		return until
+		return min(until, clockPause)
 	}
 	b.stop()
 	if until := b.window.left(now) - Margin(w.cfg.Lease); until > 0 {
-		return until
+		return min(until, clockPause)
 	}
-	return max(b.window.left(now), lastPause)
+	w.watchWindow(b)
+	return clockPause
 }
 
 // collect takes what has arrived. A result of an undecided streak is left aside unless nothing is to be

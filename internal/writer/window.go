@@ -1,6 +1,9 @@
 package writer
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // window is how long a claim is trusted for sending. It opens just before the claim is requested, so that it
 // ends before the lease does however long the store's answer took. Both clocks are read, and the one that
@@ -42,3 +45,23 @@ func (x window) maySend(now instant) bool { return x.elapsed(now) < x.startBy }
 
 // left returns what is left of the window; negative once it has ended.
 func (x window) left(now instant) time.Duration { return x.ends - x.elapsed(now) }
+
+// watchWindow ends the deliveries of b if its window has ended by either clock.
+func (w *Writer) watchWindow(b *batch) {
+	if b.window.left(w.now()) <= 0 {
+		b.expire()
+	}
+}
+
+// windowContext is a delivery's context that looks at the clocks whenever it is asked for its error. A ledger
+// asks just before it sends: after a suspension the timers have not fired yet.
+type windowContext struct {
+	context.Context
+	w *Writer
+	b *batch
+}
+
+func (c windowContext) Err() error {
+	c.w.watchWindow(c.b)
+	return c.Context.Err()
+}
