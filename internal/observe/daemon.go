@@ -57,7 +57,15 @@ const (
 	NoticeNotReady Notice = "store_not_ready"
 	// NoticeOpsFailed: the ops listener ended.
 	NoticeOpsFailed Notice = "ops_listener_failed"
+	// NoticeStopOverdue: stopping did not end within the grace period, so that the process leaves without
+	// having given back all rows. They come back when their lease expires.
+	NoticeStopOverdue Notice = "stop_overdue"
 )
+
+// RecordsDropped logs how many records were dropped since the start, since nobody read the log.
+func (o *Observer) RecordsDropped(total int64) {
+	o.write(slog.LevelWarn, "records dropped", slog.Int64(keyCount, total))
+}
 
 // Notify logs a notice as a warning.
 func (o *Observer) Notify(n Notice) {

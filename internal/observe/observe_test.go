@@ -46,6 +46,8 @@ func TestEveryEventIsOneRecordWithItsAttributes(t *testing.T) {
 		do    func(o *Observer)
 		want  string
 	}{
+		{"RecordsDropped", func(o *Observer) { o.RecordsDropped(3) },
+			`{"level":"WARN","msg":"records dropped","instance_key":"instance-a","count":3}`},
 		{"EmptyPoll", func(o *Observer) { o.EmptyPoll() }, ``},
 		{"BatchClaimed", func(o *Observer) { o.BatchClaimed(claimOf("a"), 100) },
 			`{"level":"INFO","msg":"batch claimed","instance_key":"instance-a","claim_result":"claimed","count":1,` +
