@@ -57,6 +57,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (status i
 	if err == nil {
 		return config.ExitDone
 	}
+	if errors.Is(err, errUnread) {
+		return config.ExitFailure
+	}
 	if text, ok := config.UsageText(err); ok {
 		say(stderr, text)
 		say(stderr, "see fencerowd --help")
@@ -68,6 +71,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (status i
 
 // describe says what went wrong in words that are known to be safe.
 func describe(err error) string {
+	if errors.Is(err, errOverdue) {
+		return "stopping did not end within the grace period; what is held comes back when its lease ends"
+	}
 	if schema, ok := errors.AsType[*daemon.SchemaError](err); ok {
 		return schema.Error()
 	}
@@ -77,11 +83,18 @@ func describe(err error) string {
 	return "failed: " + fencerow.InnermostType(err)
 }
 
-// serve builds the parts, before any connection is opened, and runs the daemon.
-func serve(ctx context.Context, line *commandLine, stderr io.Writer) error {
+// serve builds the parts, before any connection is opened, and runs the daemon. A reader of the log that does
+// not read holds up nothing: neither the work nor the end.
+func serve(ctx context.Context, line *commandLine, stderr io.Writer) (err error) {
+	var observer *observe.Observer
+	log := observe.NewQueue(stderr, func(dropped int64) { observer.RecordsDropped(dropped) })
+	defer func() {
+		if !log.Close(lastRecords(line.Writer.Grace)) && err != nil {
+			err = errUnread
+		}
+	}()
 	instance := line.Instance.Key()
-	observer, err := line.Log.Observer(stderr, instance)
-	if err != nil {
+	if observer, err = line.Log.Observer(log, instance); err != nil {
 		return err
 	}
 	ledger, err := line.Ledger.Open(line.Writer.Concurrency)
@@ -93,7 +106,6 @@ func serve(ctx context.Context, line *commandLine, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer store.Close()
 	if ledger.TokenFileExposed() {
 		observer.Notify(observe.NoticeTokenFileReadable)
 	}
@@ -108,5 +120,9 @@ func serve(ctx context.Context, line *commandLine, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return d.Run(ctx)
+	err = runWithin(ctx, line.Writer.Grace-lastRecords(line.Writer.Grace), d.Run, store.Close)
+	if errors.Is(err, errOverdue) {
+		observer.Notify(observe.NoticeStopOverdue)
+	}
+	return err
 }

@@ -76,7 +76,7 @@ func TestTheSecondSignalEndsItAtOnce(t *testing.T) {
 	} {
 		s := newScene(t)
 		s.settings["GRACE"] = "1h"
-		s.settings["DELIVERY_TIMEOUT"] = "25s"
+		s.settings["DELIVERY_TIMEOUT"] = "24s"
 		s.rule(ledgerstub.Rule{Fault: ledgerstub.Fault{Mode: ledgerstub.ModeHang}})
 		s.enqueue(self, "own", 1)
 		p := s.start()
