@@ -34,7 +34,7 @@ func trailingLedger(t *testing.T, trailing string) string {
 }
 
 func answerWith(conn net.Conn, trailing string) {
-	defer conn.Close() //nolint:errcheck // the client has what it was to get
+	defer conn.Close()
 	for requests := bufio.NewReader(conn); ; {
 		request, err := http.ReadRequest(requests)
 		if err != nil {
@@ -43,7 +43,8 @@ func answerWith(conn net.Conn, trailing string) {
 		if _, err := io.Copy(io.Discard, request.Body); err != nil {
 			return
 		}
-		if _, err := io.WriteString(conn, "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n"+trailing); err != nil {
+		answer := "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n" + trailing
+		if _, err := io.WriteString(conn, answer); err != nil {
 			return
 		}
 	}
