@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"net"
-	"os"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -47,9 +46,9 @@ func tlsConfig(c Config) (*tls.Config, error) {
 		ClientSessionCache: tls.NewLRUClientSessionCache(0),
 	}
 	if c.CAFile != "" {
-		pem, err := os.ReadFile(c.CAFile)
-		if err != nil {
-			return nil, inputError("ledger_ca_file", "cannot be read")
+		pem, ok := readFile(c.CAFile, maxPEM)
+		if !ok {
+			return nil, inputError("ledger_ca_file", "cannot be read, or is no file of at most 4 MiB")
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(pem) {
@@ -57,8 +56,10 @@ func tlsConfig(c Config) (*tls.Config, error) {
 		}
 	}
 	if c.CertFile != "" {
-		cert, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
-		if err != nil {
+		certPEM, hasCert := readFile(c.CertFile, maxPEM)
+		keyPEM, hasKey := readFile(c.KeyFile, maxPEM)
+		cert, err := tls.X509KeyPair(certPEM, keyPEM)
+		if !hasCert || !hasKey || err != nil {
 			return nil, inputError("ledger_cert_file", "and ledger_key_file are not a readable PEM key pair")
 		}
 		config.Certificates = []tls.Certificate{cert}

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"io"
 	"os"
 	"strings"
 	"sync"
@@ -54,19 +53,10 @@ func (t *tokenFile) refused() {
 	t.readAt = time.Time{}
 }
 
-// readToken accepts a regular file of printable ASCII: opening a pipe could block for ever.
+// readToken accepts one line of printable ASCII.
 func readToken(path string) (string, bool) {
-	info, err := os.Stat(path)
-	if err != nil || !info.Mode().IsRegular() {
-		return "", false
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return "", false
-	}
-	defer file.Close() //nolint:errcheck // only read
-	b, err := io.ReadAll(io.LimitReader(file, maxToken+1))
-	if err != nil || len(b) > maxToken {
+	b, ok := readFile(path, maxToken)
+	if !ok {
 		return "", false
 	}
 	token := strings.TrimSpace(string(b))
