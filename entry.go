@@ -42,7 +42,8 @@ type NewEntry struct {
 	// TraceParent is the enqueuer's W3C trace context; empty means none. It is not part of the content.
 	TraceParent string
 	// OpenSkip records that the slot's step was skipped because this entry is not yet in the ledger. It is
-	// resolved by a fenced success of this entry only.
+	// resolved once the entry is a fenced success and the slot's snapshot, if the ledger gives any, was
+	// accepted.
 	OpenSkip bool
 }
 

@@ -121,10 +121,14 @@ type Snapshot struct {
 	Version     int64
 }
 
+// MaxLedgerVersion bounds a snapshot's version: what a JSON number holds exactly. A version at the end of its
+// type would keep every later snapshot out of the slot.
+const MaxLedgerVersion = 1 << 53
+
 // WellFormed reports whether some entry could have this snapshot: a slot, a currency, a bounded decimal and a
-// version of at least 0.
+// version from 0 to [MaxLedgerVersion].
 func (s *Snapshot) WellFormed() bool {
-	return s.SlotID.Validate() == nil && s.Version >= 0 && ValidCurrency(s.Currency) &&
+	return s.SlotID.Validate() == nil && s.Version >= 0 && s.Version <= MaxLedgerVersion && ValidCurrency(s.Currency) &&
 		checkDecimal("cash_balance", s.CashBalance) == nil
 }
 

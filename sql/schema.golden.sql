@@ -10,7 +10,7 @@ CREATE TABLE fencerow.ledger_claim (
     outbox_ids bigint[] NOT NULL,
     CONSTRAINT ledger_claim_claimed_by CHECK ((((length(claimed_by) >= 1) AND (length(claimed_by) <= 128)) AND (claimed_by ~ '^[!-~]+$'::text))),
     CONSTRAINT ledger_claim_epoch CHECK ((claim_epoch > 0)),
-    CONSTRAINT ledger_claim_lease CHECK ((lease_expires_at > claimed_at)),
+    CONSTRAINT ledger_claim_lease CHECK (((lease_expires_at > claimed_at) AND isfinite(claimed_at) AND isfinite(lease_expires_at))),
     CONSTRAINT ledger_claim_outbox_ids CHECK ((((cardinality(outbox_ids) >= 1) AND (cardinality(outbox_ids) <= 1000)) AND (array_ndims(outbox_ids) = 1) AND (array_position(outbox_ids, NULL::bigint) IS NULL))),
     CONSTRAINT ledger_claim_pkey PRIMARY KEY (claim_token)
 )
@@ -51,6 +51,7 @@ CREATE TABLE fencerow.ledger_outbox (
     CONSTRAINT ledger_outbox_correlation_id_syntax CHECK (((instance_key IS NULL) OR (((length(correlation_id) >= 1) AND (length(correlation_id) <= 200)) AND (correlation_id ~ '^[!-~]+$'::text)))),
     CONSTRAINT ledger_outbox_currency_syntax CHECK (((instance_key IS NULL) OR (currency IS NULL) OR (((length(currency) >= 3) AND (length(currency) <= 12)) AND (currency ~ '^[A-Z0-9]+$'::text)))),
     CONSTRAINT ledger_outbox_currency_with_delta CHECK (((instance_key IS NULL) OR (cash_delta = (0)::numeric) OR (currency IS NOT NULL))),
+    CONSTRAINT ledger_outbox_enqueued_at_finite CHECK (((instance_key IS NULL) OR isfinite(enqueued_at))),
     CONSTRAINT ledger_outbox_entry_kind_syntax CHECK (((instance_key IS NULL) OR ((length(entry_kind) <= 63) AND (entry_kind ~ '^[a-z][a-z0-9_]*$'::text)))),
     CONSTRAINT ledger_outbox_instance_key_present CHECK ((instance_key IS NOT NULL)) NOT VALID,
     CONSTRAINT ledger_outbox_instance_key_syntax CHECK (((instance_key IS NULL) OR (((length(instance_key) >= 1) AND (length(instance_key) <= 128)) AND (instance_key ~ '^[!-~]+$'::text)))),
@@ -104,6 +105,7 @@ CREATE TABLE fencerow.ledger_pending (
     reason text COLLATE "C",
     slot_id text COLLATE "C",
     CONSTRAINT ledger_pending_counts CHECK (((attempt_count >= 0) AND (expiry_count >= 0) AND (life >= 1) AND (last_epoch >= 0))),
+    CONSTRAINT ledger_pending_next_retry_at_finite CHECK (isfinite(next_retry_at)),
     CONSTRAINT ledger_pending_outcome CHECK (((outcome IS NULL) OR (outcome = 'retryable_failure'::text))),
     CONSTRAINT ledger_pending_pkey PRIMARY KEY (outbox_id),
     CONSTRAINT ledger_pending_reason CHECK (((reason IS NULL) OR ((length(reason) <= 64) AND (reason ~ '^[a-z][a-z0-9_]*$'::text))))
@@ -113,6 +115,7 @@ WITH (autovacuum_vacuum_insert_scale_factor=0.2, autovacuum_vacuum_scale_factor=
 CREATE INDEX ledger_pending_due ON fencerow.ledger_pending USING btree (instance_key, next_retry_at, outbox_id);
 
 CREATE TABLE fencerow.ledger_skip (
+    booked boolean NOT NULL DEFAULT false,
     correlation_id text COLLATE "C" NOT NULL,
     instance_key text COLLATE "C" NOT NULL,
     opened_at timestamp with time zone NOT NULL,
@@ -121,6 +124,8 @@ CREATE TABLE fencerow.ledger_skip (
     slot_id text COLLATE "C",
     CONSTRAINT ledger_skip_pkey PRIMARY KEY (instance_key, correlation_id)
 );
+
+CREATE INDEX ledger_skip_booked ON fencerow.ledger_skip USING btree (instance_key, slot_id) WHERE ((resolved_at IS NULL) AND booked);
 
 CREATE UNIQUE INDEX ledger_skip_open_entry ON fencerow.ledger_skip USING btree (outbox_id) WHERE (resolved_at IS NULL);
 

@@ -42,7 +42,7 @@ func (d *delivery) open(ctx context.Context, w io.Writer) (*deliverer, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := openStore(ctx, &d.Own.Database)
+	store, err := openStore(ctx, d.Own.Database.Within(d.Writer.Lease))
 	if err != nil {
 		return nil, err
 	}

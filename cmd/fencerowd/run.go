@@ -102,7 +102,7 @@ func serve(ctx context.Context, line *commandLine, stderr io.Writer) (err error)
 		return err
 	}
 	defer ledger.Close()
-	store, err := line.Database.Open("fencerowd")
+	store, err := line.Database.Within(line.Writer.Lease).Open("fencerowd")
 	if err != nil {
 		return err
 	}

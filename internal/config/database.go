@@ -15,6 +15,8 @@ const (
 	dsnSettings = DSNVariable + ", or the file that --dsn-file (" + variablePrefix + "DSN_FILE) names,"
 
 	maxConns = 1000
+
+	minStoreTimeout, maxStoreTimeout = 100 * time.Millisecond, time.Minute
 )
 
 // Database says where the database is.
@@ -32,7 +34,7 @@ func (d *Database) Validate() error {
 	if d.MaxConns < 1 || d.MaxConns > maxConns {
 		return inputError("db_max_conns", "must be from 1 to 1000")
 	}
-	if d.StoreTimeout < 100*time.Millisecond || d.StoreTimeout > time.Minute {
+	if d.StoreTimeout < minStoreTimeout || d.StoreTimeout > maxStoreTimeout {
 		return inputError("store_timeout", "must be from 100ms to 1m")
 	}
 	if d.DSNFile != "" && os.Getenv(DSNVariable) != "" {
@@ -55,6 +57,13 @@ func (d *Database) DSN() (string, error) {
 	return "", &fencerow.InputError{Field: DSNVariable,
 		Problem: "is missing; it holds the PostgreSQL connection " +
 			"string, or --dsn-file (" + variablePrefix + "DSN_FILE) names a file that does"}
+}
+
+// Within returns the settings for work under claims of the given lease: what locks is bounded well below it, at
+// a fifth, so that whoever is stopped with a lock is gone before the lease is.
+func (d Database) Within(lease time.Duration) *Database {
+	d.StoreTimeout = min(d.StoreTimeout, max(lease/5, minStoreTimeout))
+	return &d
 }
 
 // Open makes the store. It opens no connection. The application name is what pg_stat_activity shows. The

@@ -105,11 +105,18 @@ func (q *Queries) EntryForeign(ctx context.Context, arg EntryForeignParams) (boo
 }
 
 const EntryPrune = `-- name: EntryPrune :one
-WITH seen AS MATERIALIZED (
-    SELECT o.outbox_id, o.life
+WITH passed AS MATERIALIZED (
+    SELECT o.outbox_id, o.life, (o.instance_key = $4::text)::boolean AS own
     FROM fencerow.ledger_outcome o
-    WHERE o.outbox_id > $3::bigint AND o.instance_key = $4::text
+    WHERE o.outbox_id > $5::bigint
     ORDER BY o.outbox_id, o.life
+    LIMIT $3::integer
+),
+seen AS MATERIALIZED (
+    SELECT p.outbox_id, p.life
+    FROM passed p
+    WHERE p.own
+    ORDER BY p.outbox_id, p.life
     LIMIT $2::integer
 ),
 latest AS MATERIALIZED (
@@ -127,7 +134,7 @@ prunable AS MATERIALIZED (
             WHERE k.outbox_id = l.outbox_id AND k.instance_key = $4::text AND k.resolved_at IS NULL
         )
         AND (
-            SELECT o.status = 'completed' AND o.outcome_at <= clock_timestamp() - $5::interval
+            SELECT o.status = 'completed' AND o.outcome_at <= clock_timestamp() - $6::interval
             FROM fencerow.ledger_outcome o
             WHERE o.outbox_id = l.outbox_id AND o.instance_key = $4::text
             ORDER BY o.life DESC
@@ -152,6 +159,7 @@ SELECT
     CASE
         WHEN (SELECT count(*) FROM prunable) = $1::integer THEN (SELECT max(p.outbox_id) FROM prunable p)
         WHEN (SELECT count(*) FROM seen) = $2::integer THEN (SELECT max(s.outbox_id) FROM seen s)
+        WHEN (SELECT count(*) FROM passed) = $3::integer THEN (SELECT max(q.outbox_id) FROM passed q)
         ELSE 0
     END::bigint AS next_id
 `
@@ -159,8 +167,9 @@ SELECT
 type EntryPruneParams struct {
 	RowLimit    int32
 	LookLimit   int32
-	After       int64
+	PassLimit   int32
 	InstanceKey string
+	After       int64
 	OlderThan   time.Duration
 }
 
@@ -170,14 +179,15 @@ type EntryPruneRow struct {
 }
 
 // EntryPrune deletes own entries that ended in success long enough ago, with their outcomes, and a trigger their skips; InstanceLock goes
-// before it. It looks at a bounded number of outcomes after the given id, by the primary key, so that a call costs the same however
-// many there are. An entry whose skip is still open stays.
+// before it. It looks at a bounded number of own outcomes after the given id and passes a bounded number of others', by the primary key,
+// so that a call costs the same however many there are. An entry whose skip is still open stays.
 func (q *Queries) EntryPrune(ctx context.Context, arg EntryPruneParams) (EntryPruneRow, error) {
 	row := q.db.QueryRow(ctx, EntryPrune,
 		arg.RowLimit,
 		arg.LookLimit,
-		arg.After,
+		arg.PassLimit,
 		arg.InstanceKey,
+		arg.After,
 		arg.OlderThan,
 	)
 	var i EntryPruneRow

@@ -86,6 +86,7 @@ type LedgerSkip struct {
 	SlotID        *string
 	OpenedAt      time.Time
 	ResolvedAt    *time.Time
+	Booked        bool
 }
 
 type LedgerSlot struct {

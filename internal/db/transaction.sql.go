@@ -15,6 +15,7 @@ SELECT
         set_config('statement_timeout', $1::text, true)
         || set_config('lock_timeout', $2::text, true)
         || set_config('idle_in_transaction_session_timeout', $3::text, true)
+        || set_config('IntervalStyle', 'postgres', true)
         || set_config('jit', 'off', true)
         || set_config('work_mem', '64MB', true)
     ) <> '' AS bounded

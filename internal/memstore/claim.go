@@ -44,7 +44,7 @@ func (s *Store) ClaimBatch(ctx context.Context, p fencerow.ClaimBatchParams) (*f
 	if s.data.stands(p.Token) {
 		return nil, fencerow.NewError(op, fencerow.ErrStoreData, nil)
 	}
-	freed := in.endExpired(now)
+	freed, ended := in.endExpired(now)
 	candidates := in.sorted(func(r *row) bool { return r.claim == nil && r.pending.dueBy(now) })
 	candidates = candidates[:min(len(candidates), p.Limit)]
 	picked := beforeSuspect(candidates)
@@ -54,7 +54,8 @@ func (s *Store) ClaimBatch(ctx context.Context, p fencerow.ClaimBatchParams) (*f
 	c := &claim{token: p.Token, worker: p.Worker, claimedAt: now, leaseExpiresAt: now.Add(micros(p.Lease))}
 	claimed := s.hold(in, c, picked, freed)
 	claimed.Instance = p.Instance
-	claimed.More = len(candidates) == p.Limit || len(picked) < len(candidates)
+	claimed.More = len(candidates) == p.Limit || len(picked) < len(candidates) ||
+		ended == fencerow.MaxExpiredPerClaim
 	return claimed, nil
 }
 
@@ -109,7 +110,7 @@ func (s *Store) refusal(in *instance, r *row, p *fencerow.ClaimOneParams, now ti
 
 // endExpired ends the oldest expired claims, no more than a bounded number, and returns the rows that it
 // freed.
-func (in *instance) endExpired(now time.Time) []*row {
+func (in *instance) endExpired(now time.Time) (freed []*row, ended int) {
 	var expired []*claim
 	for _, c := range in.claims {
 		if !c.activeAt(now) {
@@ -117,11 +118,10 @@ func (in *instance) endExpired(now time.Time) []*row {
 		}
 	}
 	slices.SortFunc(expired, byLeaseEnd)
-	var freed []*row
 	for _, c := range expired[:min(len(expired), fencerow.MaxExpiredPerClaim)] {
 		freed = append(freed, in.expire(c, now)...)
 	}
-	return freed
+	return freed, min(len(expired), fencerow.MaxExpiredPerClaim)
 }
 
 // expire ends an expired claim and returns its rows, which are due now, also if one had been claimed by force

@@ -170,8 +170,8 @@ func claimOneInSpiteOfHold(
 
 func claimEndingAll(ctx context.Context, s *Store, p fencerow.ClaimBatchParams) (*fencerow.Claim, error) {
 	s.within(p.Instance, func(in *instance, now time.Time) {
-		for len(in.endExpired(now)) > 0 {
-			continue
+		for ended := 1; ended > 0; {
+			_, ended = in.endExpired(now)
 		}
 	})
 	return s.ClaimBatch(ctx, p)

@@ -20,6 +20,7 @@ func (s *Store) ClaimBatch(ctx context.Context, p fencerow.ClaimBatchParams) (*f
 	}
 	state := s.instance(p.Instance)
 	quiet, floor := state.hints(s.floorAge)
+	p.Limit = state.limit(p.Limit)
 	if quiet {
 		due, err := s.claimDue(ctx, op, p.Instance)
 		if err != nil {
@@ -30,6 +31,7 @@ func (s *Store) ClaimBatch(ctx context.Context, p fencerow.ClaimBatchParams) (*f
 		}
 	}
 	made, err := s.claimBatch(ctx, op, p, floor)
+	state.read(p.Limit, err)
 	if err != nil {
 		return nil, err
 	}
@@ -37,23 +39,80 @@ func (s *Store) ClaimBatch(ctx context.Context, p fencerow.ClaimBatchParams) (*f
 		state.found(false, true, time.Time{})
 		return emptyClaim(p.Instance, p.Token), nil
 	}
+	full := int(made.row.RowCount) == p.Limit
+	more := full || made.row.Cut
+	if len(made.entries) < int(made.row.RowCount) {
+		if err := s.forget(ctx, op, p.Instance, p.Token); err != nil {
+			return nil, err
+		}
+		if more = true; len(made.entries) == 0 {
+			state.wake()
+			empty := emptyClaim(p.Instance, p.Token)
+			empty.More = true
+			return empty, nil
+		}
+	}
 	claim, err := s.newClaim(
-		op,
-		p.Instance,
-		p.Token,
-		made.row.ClaimEpoch,
-		made.row.ClaimedAt,
-		made.row.LeaseExpiresAt,
-		made.entries,
-	)
+		op, p.Instance, p.Token, made.row.ClaimEpoch, made.row.ClaimedAt, made.row.LeaseExpiresAt, made.entries)
 	if err != nil {
 		return nil, err
 	}
 	markReclaimed(claim, made.row.ReclaimedIds)
-	full := int(made.row.RowCount) == p.Limit
-	claim.More = full || made.row.Cut
-	state.found(claim.More, floor.IsZero() || !claim.More, made.row.Reached)
+	claim.More = more
+	state.found(more, floor.IsZero() || !more, made.row.Reached)
 	return claim, nil
+}
+
+// forget takes rows whose entries are gone out of a claim just made. Of a claim that is gone itself, since
+// its lease ran out on a stalled connection, it finds none: that is a time-out like any other, and the caller
+// gives the token back.
+func (s *Store) forget(
+	ctx context.Context, op string, instance fencerow.InstanceKey, token fencerow.ClaimToken,
+) error {
+	var orphans int32
+	calls := []call{
+		lockClaim(instance, token),
+		func(ctx context.Context, q *db.Queries) error {
+			var err error
+			orphans, err = q.ClaimForget(ctx, db.ClaimForgetParams{
+				ClaimToken: uuid(token), InstanceKey: string(instance),
+			})
+			return err
+		},
+	}
+	err := s.run(ctx, op, s.timeout, func(ctx context.Context, conn *pgx.Conn) error {
+		return s.transaction(ctx, conn, s.timeout, calls)
+	})
+	if err == nil && orphans == 0 {
+		err = fencerow.NewError(op, fencerow.ErrStoreTimeout, nil)
+	}
+	return err
+}
+
+// limit bounds a claim by what was read in time of late.
+func (st *instanceState) limit(limit int) int {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.most == 0 {
+		return limit
+	}
+	return min(limit, st.most)
+}
+
+// read notes whether a claim of up to limit rows was made and read in time. Wide entries on a slow line are
+// not, and a batch of the same size would not be the next time either; so it is halved until it is, and
+// doubled again with each success.
+func (st *instanceState) read(limit int, err error) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	switch {
+	case errors.Is(err, fencerow.ErrStoreTimeout):
+		st.most = max(limit/2, 1)
+	case err == nil && st.most > 0:
+		if st.most = max(st.most, 2*limit); st.most >= fencerow.MaxBatch {
+			st.most = 0
+		}
+	}
 }
 
 // hints returns whether the next poll should look before it claims, and the floor, zero if a scan from the
@@ -222,9 +281,7 @@ func markReclaimed(claim *fencerow.Claim, ids []int64) {
 	}
 }
 
-// newClaim maps a claim and notes its epoch. A claim whose entries could not be read any more was ended while
-// its answer was under way: its lease ran out on a stalled connection. That is a time-out like any other, and
-// the caller gives the token back.
+// newClaim maps a claim and notes its epoch.
 func (s *Store) newClaim(
 	op string, instance fencerow.InstanceKey, token fencerow.ClaimToken,
 	epoch int64, claimedAt, expiresAt time.Time, rows []db.ClaimEntriesRow,
@@ -234,9 +291,6 @@ func (s *Store) newClaim(
 		if epoch <= seen || s.highestEpoch.CompareAndSwap(seen, epoch) {
 			break
 		}
-	}
-	if len(rows) == 0 {
-		return nil, fencerow.NewError(op, fencerow.ErrStoreTimeout, nil)
 	}
 	claim := &fencerow.Claim{
 		Instance:       instance,

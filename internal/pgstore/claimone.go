@@ -49,6 +49,9 @@ func (s *Store) ClaimOne(ctx context.Context, p fencerow.ClaimOneParams) (*fence
 	if !row.Claimed {
 		return nil, &fencerow.ClaimRefusedError{Why: refusal(&row, held, p.ForceDue)}
 	}
+	if len(entries) == 0 {
+		return nil, fencerow.NewError(op, fencerow.ErrStoreTimeout, nil)
+	}
 	claim, err := s.newClaim(op, p.Instance, p.Token, row.ClaimEpoch, row.ClaimedAt, row.LeaseExpiresAt, entries)
 	if err != nil {
 		return nil, err

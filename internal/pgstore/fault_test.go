@@ -357,3 +357,129 @@ func (c *stoppingConn) Read(b []byte) (int, error) {
 	}
 	return n, err
 }
+
+// A pending row whose entry is gone, truncated or not restored, is forgotten instead of being claimed first for
+// ever; what lies behind it is delivered.
+func TestRowWithoutItsEntryHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	database := pgtest.NewDatabase(t, schema)
+	store := openOn(t, database)
+	database.Exec(t, `
+		INSERT INTO fencerow.ledger_pending (outbox_id, instance_key, next_retry_at, expiry_count)
+		VALUES (900001, 'i', now() - interval '1 hour', 2), (900002, 'i', now() - interval '1 hour', 0)`)
+	enqueue(t, store, "i", 2)
+	seen := 0
+	for range 5 {
+		c := claim(t, store, "i", 10)
+		if seen += len(c.Entries); len(c.Entries) > 0 {
+			record(t, store, c)
+		}
+	}
+	if seen != 2 {
+		t.Errorf("claimed %d entries, want 2", seen)
+	}
+	counts, err := store.Counts(t.Context(), "i")
+	if err != nil || counts.ByStatus[fencerow.StatusPending] != 0 {
+		t.Errorf("counts %+v, %v, want nothing pending", counts, err)
+	}
+}
+
+// A slot's row that somebody keeps locked costs its snapshot, not the outcome.
+func TestLockedSlotCostsTheSnapshotOnly(t *testing.T) {
+	t.Parallel()
+	database := pgtest.NewDatabase(t, schema)
+	store, err := Open(Config{DSN: database.DSN(), Timeout: 300 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	entry := fencerow.NewEntry{
+		CorrelationID: "c", EntryKind: "fill", SlotID: "slot-1", Payload: []byte(`{}`), OpenSkip: true,
+	}
+	if _, err := store.EnqueueMany(t.Context(), fencerow.EnqueueParams{
+		Instance: "i", Entries: []fencerow.NewEntry{entry},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.NameSlot(
+		t.Context(),
+		fencerow.NameSlotParams{Instance: "i", Slot: "slot-1", Strategy: "s"},
+	); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := database.Connect(t).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "SELECT FROM fencerow.ledger_slot FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	c := claim(t, store, "i", 1)
+	verdicts, err := store.RecordOutcomes(t.Context(), fencerow.RecordParams{
+		Instance: "i", Token: c.Token, Outcomes: []fencerow.Outcome{{
+			OutboxID: c.Entries[0].OutboxID, Kind: fencerow.OutcomeCompleted,
+			Snapshot: &fencerow.Snapshot{SlotID: "slot-1", Currency: "EUR", Version: 1},
+		}},
+	})
+	if err != nil || !verdicts[0].Applied || !verdicts[0].SnapshotRejected {
+		t.Errorf("verdicts %+v, %v, want the outcome without its snapshot", verdicts, err)
+	}
+}
+
+// A time that no driver can read is refused by the database itself.
+func TestInfiniteTimesAreRefused(t *testing.T) {
+	t.Parallel()
+	database := pgtest.NewDatabase(t, schema)
+	enqueue(t, openOn(t, database), "i", 1)
+	for _, statement := range []string{
+		"UPDATE fencerow.ledger_pending SET next_retry_at = '-infinity'",
+		"UPDATE fencerow.ledger_pending SET next_retry_at = 'infinity'",
+		`INSERT INTO fencerow.ledger_outbox (instance_key, correlation_id, entry_kind, payload, enqueued_at)
+			VALUES ('i', 'x', 'fill', '{}', 'infinity')`,
+	} {
+		if _, err := database.Connect(t).Exec(t.Context(), statement); err == nil {
+			t.Errorf("accepted: %s", statement)
+		}
+	}
+}
+
+// A server that accepts connections and says nothing is unavailable; only a pool whose connections are all in use
+// is busy.
+func TestServerThatSaysNothingIsNotCalledBusy(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	address := listener.Addr().(*net.TCPAddr) //nolint:errcheck // a TCP listener's
+	store, err := Open(Config{
+		DSN: fmt.Sprintf("host=127.0.0.1,127.0.0.1 port=%d,%d user=u password=p dbname=d sslmode=disable",
+			address.Port, address.Port),
+		Timeout: 200 * time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	_, err = store.Ready(t.Context())
+	if errors.Is(err, fencerow.ErrStoreBusy) || err == nil {
+		t.Errorf("got %v, want a server that cannot be reached", err)
+	}
+}
+
+// Entries too wide to be read in time are claimed in smaller batches until they can be.
+func TestBatchThatCannotBeReadInTimeIsHalved(t *testing.T) {
+	t.Parallel()
+	var state instanceState
+	timeout := fencerow.NewError("claim batch", fencerow.ErrStoreTimeout, nil)
+	for _, step := range []struct {
+		err  error
+		want int
+	}{{timeout, 500}, {timeout, 250}, {nil, 500}, {timeout, 250}, {nil, 500}, {nil, 1000}} {
+		state.read(state.limit(1000), step.err)
+		if got := state.limit(1000); got != step.want {
+			t.Fatalf("after %v the limit is %d, want %d", step.err, got, step.want)
+		}
+	}
+}

@@ -79,8 +79,9 @@ var mutants = map[string]mutation{
 		queries: []string{
 			"ClaimDue",
 			"ClaimBatch",
+			"ClaimEntries",
 		},
-		pattern: `p\.instance_key = (\$\d+::text)`,
+		pattern: `[po]\.instance_key = (\$\d+::text)`,
 		with:    `${1} IS NOT NULL`,
 	},
 	"instance ignored in list": {
@@ -132,7 +133,9 @@ var mutants = map[string]mutation{
 	"live lease claimable": {
 		rejectedBy: []string{"LeasedRowIsClaimedByNobodyElse"},
 		queries:    []string{"ClaimDue", "ClaimBatch"},
-		pattern:    `AND p\.outbox_id NOT IN \(SELECT (h\.)?outbox_id FROM held( h)?\)`, with: ``,
+		pattern: `AND p\.outbox_id (NOT IN \(SELECT h\.outbox_id FROM held h\)|` +
+			`<> ALL \(ARRAY\(SELECT h\.outbox_id FROM held h\)\))`,
+		with: ``,
 	},
 	"live lease claimable by target": {
 		rejectedBy: []string{"LeasedRowIsClaimedByNobodyElse"},
@@ -230,8 +233,9 @@ var mutants = map[string]mutation{
 	"skip resolved for a lost claim": {
 		rejectedBy: []string{"SkipOfALostItemStaysOpen"},
 		queries:    []string{"ClaimRecord"},
-		pattern:    `(?s)SELECT w\.outbox_id\s+FROM written w\s+WHERE w\.status = 'completed' AND \(k\.slot_id`,
-		with:       `SELECT w.outbox_id FROM given w WHERE w.outcome = 'completed' AND (k.slot_id`,
+		pattern: `(?s)FROM written w(\s+JOIN fencerow\.ledger_skip k ON k\.outbox_id = w\.outbox_id AND ` +
+			`k\.resolved_at IS NULL\s+WHERE) w\.status = 'completed'`,
+		with: `FROM given w${1} w.outcome = 'completed'`,
 	},
 	"uncertainty dropped on release": {
 		rejectedBy: []string{"ReleaseSaysOfEachRowWhetherBytesWereSent", "ReleaseOfAllMarksAll"},

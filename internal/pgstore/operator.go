@@ -9,36 +9,29 @@ import (
 	"github.com/fourblocks2020/fencerow/internal/db"
 )
 
-// Prune looks at this many outcomes for each row that it may delete.
-const pruneLooks = 10
+const (
+	// pruneLooks is how many own outcomes a prune looks at for each row that it may delete.
+	pruneLooks = 10
+	// prunePasses is how many outcomes of all instances a prune passes at most: about a tenth of a second.
+	prunePasses = 200_000
+)
 
-// underInstance runs calls behind the instance's lock, which serialises them with its claims.
+// underInstance runs calls behind the instance's lock, which serialises them with its claims. An instance
+// that is not registered, or is no more after a failover, is registered first.
 func (s *Store) underInstance(
 	ctx context.Context,
 	op string,
 	instance fencerow.InstanceKey,
 	calls ...call,
 ) error {
-	if err := s.ensureRegistered(ctx, instance); err != nil {
-		return err
-	}
 	var lock []db.InstanceLockRow
-	calls = append([]call{lockInstance(instance, &lock)}, calls...)
+	register := func(ctx context.Context, q *db.Queries) error {
+		return q.InstanceRegister(ctx, string(instance))
+	}
+	calls = append([]call{register, lockInstance(instance, &lock)}, calls...)
 	return s.run(ctx, op, s.timeout, func(ctx context.Context, conn *pgx.Conn) error {
 		return s.transaction(ctx, conn, s.timeout, calls)
 	})
-}
-
-// ensureRegistered registers the instance once for each process.
-func (s *Store) ensureRegistered(ctx context.Context, instance fencerow.InstanceKey) error {
-	state := s.instance(instance)
-	state.mu.Lock()
-	registered := state.registered
-	state.mu.Unlock()
-	if registered {
-		return nil
-	}
-	return s.Register(ctx, instance)
 }
 
 // Requeue implements [fencerow.Store].
@@ -94,6 +87,7 @@ func (s *Store) Prune(ctx context.Context, p fencerow.PruneParams) (fencerow.Pru
 			OlderThan:   p.OlderThan,
 			RowLimit:    int32(p.Limit),
 			LookLimit:   int32(p.Limit) * pruneLooks,
+			PassLimit:   prunePasses,
 			After:       int64(p.After),
 		})
 		return err

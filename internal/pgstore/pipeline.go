@@ -101,7 +101,7 @@ func (s *Store) bounds(bound time.Duration) call {
 	return func(ctx context.Context, q *db.Queries) error {
 		_, err := q.TransactionBounds(ctx, db.TransactionBoundsParams{
 			StatementTimeout: ms(bound),
-			LockTimeout:      ms(bound - bound/20),
+			LockTimeout:      ms(bound - bound/5),
 			IdleTimeout:      ms(bound),
 		})
 		return err

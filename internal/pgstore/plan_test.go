@@ -3,6 +3,7 @@ package pgstore
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,7 +42,7 @@ func TestClaimStaysHashedWithStaleStatistics(t *testing.T) {
 	exec(`DELETE FROM fencerow.ledger_claim`)
 	claim(t, store, "i", 1000)
 
-	for _, name := range []string{"ClaimDue", "ClaimBatch", "PendingList", "PendingCounts"} {
+	for _, name := range []string{"ClaimBatch", "PendingList", "PendingCounts"} {
 		t.Run(name, func(t *testing.T) {
 			plan := explain(t, conn, name)
 			if regexp.MustCompile(`NOT \(SubPlan|\(NOT \(ANY`).MatchString(plan) ||
@@ -72,7 +73,6 @@ func explain(t *testing.T, conn *pgx.Conn, name string) string {
 	}
 	token := fencerow.NewClaimToken().String()
 	statement := map[string]struct{ sql, args string }{
-		"ClaimDue":      {db.ClaimDue, `'i'`},
 		"ClaimBatch":    {db.ClaimBatch, ""},
 		"PendingList":   {db.PendingList, ""},
 		"PendingCounts": {db.PendingCounts, `'i'`},
@@ -125,29 +125,77 @@ func arguments(sql string, values map[string]string) string {
 	return strings.Join(list, ", ")
 }
 
-// A claim under a held snapshot, with many finished rows still in the index, does not read them all again:
-// the floor skips them.
-func TestFloorSkipsWhatAHeldSnapshotKeeps(t *testing.T) {
+// The floor is used while a store drains full batches: a row that comes to lie below it is passed over until what
+// lies above no longer fills a claim, or a second is over. That is what spares the entries of finished rows.
+func TestFloorPassesOverWhatLiesBelowItAndLosesNothing(t *testing.T) {
 	t.Parallel()
 	database := pgtest.NewDatabase(t, schema)
 	store := openOn(t, database)
-	enqueue(t, store, "i", 10_000)
-	holder, err := database.Connect(t).BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	store.floorAge = time.Hour
+	enqueue(t, store, "i", 35)
+	record(t, store, claim(t, store, "i", 10))
+	database.Exec(t, `UPDATE fencerow.ledger_pending SET next_retry_at = '2020-01-01'
+		WHERE outbox_id = (SELECT max(outbox_id) FROM fencerow.ledger_pending)`)
+	for _, want := range []struct {
+		rows int
+		low  bool
+	}{{10, false}, {10, false}, {5, true}} {
+		c := claim(t, store, "i", 10)
+		low := slices.ContainsFunc(
+			c.Entries,
+			func(e fencerow.ClaimedEntry) bool { return e.CorrelationID == "c-34" },
+		)
+		if len(c.Entries) != want.rows || low != want.low {
+			t.Fatalf("claimed %d rows, the one below the floor among them: %t; want %+v", len(c.Entries), low, want)
+		}
+		record(t, store, c)
+	}
+}
+
+// Open skips pile up while a ledger is down. Recording does not read them: a group costs what it costs without
+// them, whatever the statistics say.
+func TestRecordDoesNotReadTheOpenSkips(t *testing.T) {
+	t.Parallel()
+	database := pgtest.NewDatabase(t, schema)
+	store := openOn(t, database)
+	database.Exec(t, `
+		INSERT INTO fencerow.ledger_skip (instance_key, correlation_id, outbox_id, slot_id, opened_at)
+		SELECT 'i', 'elsewhere-' || n, 1000000 + n, 'slot-1', now() FROM generate_series(1, 100000) n`)
+	entries := make([]fencerow.NewEntry, 100)
+	for i := range entries {
+		entries[i] = fencerow.NewEntry{
+			CorrelationID: fencerow.CorrelationID(fmt.Sprint("c-", i)), EntryKind: "fill", SlotID: "slot-1",
+			Payload: []byte(`{}`), OpenSkip: true,
+		}
+	}
+	if _, err := store.EnqueueMany(
+		t.Context(),
+		fencerow.EnqueueParams{Instance: "i", Entries: entries},
+	); err != nil {
+		t.Fatal(err)
+	}
+	c := claim(t, store, "i", 100)
+	conn := database.Connect(t)
+	before := skipsRead(t, conn)
+	if n := applied(record(t, store, c)); n != 100 {
+		t.Fatalf("%d rows recorded", n)
+	}
+	if read := skipsRead(t, conn) - before; read > 1000 {
+		t.Errorf("recording 100 rows read %d skips", read)
+	}
+}
+
+// skipsRead returns how many rows of ledger_skip were read so far, by scans and through its indexes.
+func skipsRead(t *testing.T, conn *pgx.Conn) int64 {
+	t.Helper()
+	if _, err := conn.Exec(t.Context(), "SELECT pg_stat_clear_snapshot()"); err != nil {
+		t.Fatal(err)
+	}
+	var n int64
+	err := conn.QueryRow(t.Context(), `
+		SELECT seq_tup_read + coalesce(idx_tup_fetch, 0) FROM pg_stat_user_tables WHERE relname = 'ledger_skip'`).Scan(&n)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := holder.Exec(t.Context(), "SELECT count(*) FROM fencerow.ledger_pending"); err != nil {
-		t.Fatal(err)
-	}
-	for range 8 {
-		record(t, store, claim(t, store, "i", 1000))
-	}
-	if _, floor := store.instance("i").hints(time.Hour); floor.IsZero() {
-		t.Error("a store that drains full batches remembers no floor")
-	}
-	c := claim(t, store, "i", 1000)
-	if len(c.Entries) != 1000 {
-		t.Errorf("claimed %d rows", len(c.Entries))
-	}
-	record(t, store, c)
+	return n
 }

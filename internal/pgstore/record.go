@@ -3,6 +3,7 @@ package pgstore
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -17,7 +18,11 @@ func (s *Store) RecordOutcomes(ctx context.Context, p fencerow.RecordParams) ([]
 		return nil, err
 	}
 	verdicts, err := s.record(ctx, op, p.Instance, p.Token, p.Outcomes)
-	if errors.Is(err, fencerow.ErrStoreData) {
+	switch {
+	case errors.Is(err, fencerow.ErrStoreBusy) && hasSnapshot(p.Outcomes):
+		// Somebody keeps a slot locked. The outcomes must not wait for it.
+		verdicts, err = s.record(ctx, op, p.Instance, p.Token, withoutSnapshots(p.Outcomes))
+	case errors.Is(err, fencerow.ErrStoreData):
 		verdicts, err = s.recordSingly(ctx, op, &p)
 	}
 	if err != nil {
@@ -26,28 +31,47 @@ func (s *Store) RecordOutcomes(ctx context.Context, p fencerow.RecordParams) ([]
 	return verdicts, s.explainLost(ctx, op, p.Instance, verdicts)
 }
 
-// recordSingly records one by one and without what a ledger sent, after the database refused a value of the
-// whole: one answer cannot make a batch unrecordable.
+func hasSnapshot(outcomes []fencerow.Outcome) bool {
+	return slices.ContainsFunc(outcomes, func(o fencerow.Outcome) bool { return o.Snapshot != nil })
+}
+
+// withoutSnapshots replaces each snapshot by one that is refused, so that its skip stays open.
+func withoutSnapshots(outcomes []fencerow.Outcome) []fencerow.Outcome {
+	plain := slices.Clone(outcomes)
+	for i := range plain {
+		if plain[i].Snapshot != nil {
+			plain[i].Snapshot = &fencerow.Snapshot{}
+		}
+	}
+	return plain
+}
+
+// recordSingly records one by one and without snapshots, after the database refused a value of the whole: one
+// answer cannot make a batch unrecordable. An item that is refused even so, and without its reference, fails
+// the call once the others are recorded.
 func (s *Store) recordSingly(
 	ctx context.Context,
 	op string,
 	p *fencerow.RecordParams,
 ) ([]fencerow.Verdict, error) {
 	verdicts := make([]fencerow.Verdict, len(p.Outcomes))
-	var failed error
-	for i, o := range p.Outcomes {
-		o.LedgerRef = ""
-		if o.Snapshot != nil {
-			o.Snapshot = &fencerow.Snapshot{} // refused, so that its skip stays open
-		}
+	var refused error
+	for i, o := range withoutSnapshots(p.Outcomes) {
 		one, err := s.record(ctx, op, p.Instance, p.Token, []fencerow.Outcome{o})
-		if err != nil {
-			failed = err
-			continue
+		if errors.Is(err, fencerow.ErrStoreData) {
+			o.LedgerRef = ""
+			one, err = s.record(ctx, op, p.Instance, p.Token, []fencerow.Outcome{o})
 		}
-		verdicts[i] = one[0]
+		switch {
+		case errors.Is(err, fencerow.ErrStoreData):
+			refused = err
+		case err != nil:
+			return nil, err
+		default:
+			verdicts[i] = one[0]
+		}
 	}
-	return verdicts, failed
+	return verdicts, refused
 }
 
 func (s *Store) record(
@@ -184,6 +208,8 @@ func (s *Store) explainLost(
 			continue
 		case row.Unfinished:
 			v.Lost = fencerow.LostReclaimed
+		case row.Outcome == "":
+			v.Lost = fencerow.LostMissing // its pending row was deleted by hand
 		default:
 			v.Lost = fencerow.LostFinished
 		}

@@ -37,8 +37,12 @@ func (s *Store) run(
 	}
 }
 
-// errPoolExhausted says that no connection was free in time.
-var errPoolExhausted = errors.New("pool exhausted")
+var (
+	// errPoolExhausted says that no connection was free in time.
+	errPoolExhausted = errors.New("pool exhausted")
+	// errConnectionLost says that the connection was closed amid the call.
+	errConnectionLost = errors.New("connection lost")
+)
 
 func (s *Store) runOnce(
 	ctx context.Context,
@@ -49,21 +53,25 @@ func (s *Store) runOnce(
 	conn, err := s.pool.Acquire(acquireCtx)
 	cancelAcquire()
 	if err != nil {
-		var connectErr *pgconn.ConnectError
-		if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &connectErr) {
+		// Every connection in use is one thing, a server that does not let us connect in time another.
+		if stat := s.pool.Stat(); ctx.Err() == nil && acquireCtx.Err() != nil &&
+			stat.AcquiredConns() == stat.MaxConns() {
 			return errPoolExhausted
 		}
-		return err
+		return errors.Join(errConnectionLost, err)
 	}
 	defer conn.Release()
 	runCtx, cancelRun := context.WithTimeout(ctx, 4*bound)
 	defer cancelRun()
 	err = fn(runCtx, conn.Conn())
-	if err != nil && conn.Conn().IsClosed() && ctx.Err() == nil {
+	if err == nil || !conn.Conn().IsClosed() {
+		return err
+	}
+	if ctx.Err() == nil {
 		// The server went away or was replaced; the other connections of the pool are most likely dead too.
 		s.pool.Reset()
 	}
-	return err
+	return errors.Join(errConnectionLost, err)
 }
 
 // isRepeatable reports a deadlock or a serialization failure.
@@ -107,10 +115,10 @@ func codeOf(err error) fencerow.Code {
 		return codeOfState(pgErr.Code)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return fencerow.ErrStoreTimeout
-	case errors.Is(err, pgx.ErrNoRows), errors.Is(err, pgx.ErrTooManyRows):
-		return fencerow.ErrStoreFailed
-	default:
+	case errors.Is(err, errConnectionLost):
 		return fencerow.ErrStoreUnavailable
+	default:
+		return fencerow.ErrStoreFailed
 	}
 }
 
@@ -127,6 +135,10 @@ func codeOfState(state string) fencerow.Code {
 		return fencerow.ErrStoreConflict
 	case "42501":
 		return fencerow.ErrStorePermission
+	case "3D000":
+		return fencerow.ErrStoreUnavailable
+	case "42704":
+		return fencerow.ErrDSNInvalid // a parameter that the server does not know
 	case "FR001":
 		return fencerow.ErrEnqueueConflict
 	}

@@ -85,6 +85,10 @@ func Open(cfg Config) (*Store, error) {
 
 func open(poolConfig *pgxpool.Config, timeout time.Duration) (*Store, error) {
 	poolConfig.ConnConfig.ConnectTimeout = timeout
+	// What the role's defaults may say otherwise, and the driver's text formats rest on. A pooler passes both
+	// on.
+	poolConfig.ConnConfig.RuntimeParams["datestyle"] = "ISO"
+	poolConfig.ConnConfig.RuntimeParams["standard_conforming_strings"] = "on"
 	// A ping before use would double the round trips of an idle poll. A connection that turns out dead fails its
 	// call, and the pool is then emptied.
 	poolConfig.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
@@ -106,13 +110,15 @@ func (s *Store) Close() { s.pool.Close() }
 
 // instanceState is what a process remembers of an instance: hints, never truth.
 type instanceState struct {
-	mu         sync.Mutex
-	registered bool
+	mu sync.Mutex
 	// quiet says that the last claim left nothing due behind, so that the next poll looks before it claims.
 	quiet bool
 	// floor is a due time below which the last scan from the start, at scannedAt, left nothing behind.
 	floor     time.Time
 	scannedAt time.Time
+	// most bounds the rows of the next claim after one whose entries could not be read in time; zero is no
+	// bound.
+	most int
 }
 
 func (s *Store) instance(key fencerow.InstanceKey) *instanceState {
@@ -131,17 +137,9 @@ func (s *Store) Register(ctx context.Context, instance fencerow.InstanceKey) err
 	if err := instance.Validate(); err != nil {
 		return err
 	}
-	err := s.run(ctx, "register the instance", s.timeout, func(ctx context.Context, conn *pgx.Conn) error {
+	return s.run(ctx, "register the instance", s.timeout, func(ctx context.Context, conn *pgx.Conn) error {
 		return s.queries(conn).InstanceRegister(ctx, string(instance))
 	})
-	if err != nil {
-		return err
-	}
-	state := s.instance(instance)
-	state.mu.Lock()
-	defer state.mu.Unlock()
-	state.registered = true
-	return nil
 }
 
 // Ready implements [fencerow.Store].

@@ -23,7 +23,7 @@ func TestWithSettings(t *testing.T) {
 		},
 		{
 			"OtherParameterGoesIntoTheQuery", "postgres://h/d",
-			[]setting{{"application_name", "a b"}}, "postgres://h/d?application_name=a+b",
+			[]setting{{"application_name", "a b"}}, "postgres://h/d?application_name=a%20b",
 		},
 		{
 			"PairsStayPairs", "host=/tmp user=u dbname=postgres",

@@ -185,7 +185,7 @@ func snapshotAtTheBounds(s *scene) {
 	for i, balance := range []string{
 		"-99999999999999999999.999999999999999999", "99999999999999999999999999999999999999",
 	} {
-		snap := snapshot("slot-1", "EUR", balance, math.MaxInt64-1+int64(i))
+		snap := snapshot("slot-1", "EUR", balance, fencerow.MaxLedgerVersion-1+int64(i))
 		if v := s.apply(c, booked(refs[i], snap)); v[0].SnapshotRejected {
 			s.Errorf("a snapshot with balance %s was refused", balance)
 		}

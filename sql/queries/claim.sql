@@ -1,5 +1,6 @@
 -- name: ClaimDue :one
 -- ClaimDue says whether a claim would find anything, without lock or transaction; it is all that an idle poll costs.
+-- The array depends on no setting and no statistics; it is searched for each due row that is held, until one is not.
 WITH moment AS MATERIALIZED (
     SELECT clock_timestamp() AS at
 ),
@@ -14,7 +15,7 @@ SELECT
         FROM fencerow.ledger_pending p
         WHERE p.instance_key = @instance_key::text
             AND p.next_retry_at <= (SELECT at FROM moment)
-            AND p.outbox_id NOT IN (SELECT outbox_id FROM held)
+            AND p.outbox_id <> ALL (ARRAY(SELECT h.outbox_id FROM held h))
     )
     OR EXISTS (
         SELECT
@@ -155,7 +156,9 @@ SELECT
     c.claimed_at,
     c.lease_expires_at,
     (SELECT count(*) FROM picked)::integer AS row_count,
-    ((SELECT count(*) FROM ranked) > (SELECT count(*) FROM picked))::boolean AS cut,
+    (
+        (SELECT count(*) FROM ranked) > (SELECT count(*) FROM picked) OR (SELECT count(*) FROM ended) = 8
+    )::boolean AS cut,
     (SELECT max(p.next_retry_at) FROM picked p)::timestamptz AS reached,
     (SELECT coalesce(array_agg(p.outbox_id), '{}') FROM picked p WHERE p.reclaimed)::bigint[] AS reclaimed_ids
 FROM claim c;
@@ -356,6 +359,8 @@ written AS (
         m.at
     FROM finished f
     JOIN item i ON i.outbox_id = f.outbox_id, claim c, moment m
+    -- A pending row put beside a finished life by hand goes, and its outcome is lost.
+    ON CONFLICT (outbox_id, life) DO NOTHING
     RETURNING outbox_id, status
 ),
 retried AS (
@@ -432,36 +437,34 @@ seen_slot AS (
     ORDER BY f.slot_id
     ON CONFLICT (instance_key, slot_id) DO NOTHING
 ),
--- Open skips are few. One is resolved by its own entry's success if that has no slot or no snapshot, or, once a snapshot of its slot is accepted, if its
--- entry is a success, now or before.
-resolvable AS MATERIALIZED (
-    SELECT k.correlation_id
+-- A skip is resolved by its own entry's success if that has no slot, or no snapshot, or one that was accepted; otherwise it is marked as
+-- booked and waits for the next accepted snapshot of its slot. Plan: one probe of ledger_skip_open_entry a success; the booked ones by
+-- ledger_skip_booked. However many skips are open, they are not read.
+-- (IS TRUE keeps indexes that begin with the instance out of the choice: they hold all open skips.)
+settled AS MATERIALIZED (
+    SELECT
+        k.outbox_id,
+        (
+            k.slot_id IS NULL
+            OR w.outbox_id NOT IN (SELECT s.outbox_id FROM snapshot s)
+            OR k.slot_id IN (SELECT a.slot_id FROM accepted a)
+        ) AS resolves
+    FROM written w
+    JOIN fencerow.ledger_skip k ON k.outbox_id = w.outbox_id AND k.resolved_at IS NULL
+    WHERE w.status = 'completed' AND (k.instance_key = @instance_key::text) IS TRUE
+    UNION ALL
+    SELECT k.outbox_id, true
     FROM fencerow.ledger_skip k
     WHERE k.instance_key = @instance_key::text
         AND k.resolved_at IS NULL
-        AND (
-            k.outbox_id IN (
-                SELECT w.outbox_id
-                FROM written w
-                WHERE w.status = 'completed' AND (k.slot_id IS NULL OR w.outbox_id NOT IN (SELECT s.outbox_id FROM snapshot s))
-            )
-            OR k.slot_id IN (SELECT a.slot_id FROM accepted a) AND (
-                k.outbox_id IN (SELECT w.outbox_id FROM written w WHERE w.status = 'completed')
-                OR EXISTS (
-                    SELECT
-                    FROM fencerow.ledger_outcome o
-                    WHERE o.outbox_id = k.outbox_id AND o.instance_key = @instance_key::text AND o.status = 'completed'
-                )
-            )
-        )
-    ORDER BY k.correlation_id
-    FOR UPDATE
+        AND k.booked
+        AND k.slot_id IN (SELECT a.slot_id FROM accepted a)
 ),
 resolved AS (
     UPDATE fencerow.ledger_skip k
-    SET resolved_at = m.at
-    FROM resolvable r, moment m
-    WHERE k.instance_key = @instance_key::text AND k.correlation_id = r.correlation_id
+    SET booked = true, resolved_at = CASE WHEN t.resolves THEN m.at END
+    FROM settled t, moment m
+    WHERE k.outbox_id = t.outbox_id AND k.resolved_at IS NULL AND (k.instance_key = @instance_key::text) IS TRUE
 )
 SELECT
     (
@@ -528,6 +531,47 @@ ended AS (
         AND NOT EXISTS (SELECT FROM remaining)
 )
 SELECT (SELECT coalesce(array_agg(r.outbox_id ORDER BY r.outbox_id), '{}') FROM released r)::bigint[] AS released_ids;
+
+-- name: ClaimForget :one
+-- ClaimForget takes rows whose entry is gone out of the claim that ClaimLock has locked, and deletes them: an entry that was truncated, or
+-- not restored, cannot be delivered, and its row would be claimed first for ever. It returns how many there were.
+WITH held AS MATERIALIZED (
+    SELECT unnest(c.outbox_ids) AS outbox_id
+    FROM fencerow.ledger_claim c
+    WHERE c.claim_token = @claim_token::uuid AND c.instance_key = @instance_key::text
+),
+orphan AS MATERIALIZED (
+    SELECT h.outbox_id
+    FROM held h
+    WHERE NOT EXISTS (
+        SELECT FROM fencerow.ledger_outbox o WHERE o.outbox_id = h.outbox_id AND o.instance_key = @instance_key::text
+    )
+),
+forgotten AS (
+    DELETE FROM fencerow.ledger_pending p
+    USING orphan o
+    WHERE p.outbox_id = o.outbox_id AND p.instance_key = @instance_key::text
+),
+remaining AS MATERIALIZED (
+    SELECT h.outbox_id
+    FROM held h
+    WHERE h.outbox_id NOT IN (SELECT o.outbox_id FROM orphan o)
+),
+shrunk AS (
+    UPDATE fencerow.ledger_claim c
+    SET outbox_ids = (SELECT array_agg(r.outbox_id) FROM remaining r)
+    WHERE c.claim_token = @claim_token::uuid
+        AND c.instance_key = @instance_key::text
+        AND EXISTS (SELECT FROM remaining)
+        AND EXISTS (SELECT FROM orphan)
+),
+ended AS (
+    DELETE FROM fencerow.ledger_claim c
+    WHERE c.claim_token = @claim_token::uuid
+        AND c.instance_key = @instance_key::text
+        AND NOT EXISTS (SELECT FROM remaining)
+)
+SELECT (SELECT count(*) FROM orphan)::integer AS orphans;
 
 -- name: ClaimLostReasons :many
 -- ClaimLostReasons says what became of rows that a claim no longer holds, read after the transaction that found out.

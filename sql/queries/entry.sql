@@ -88,13 +88,20 @@ LIMIT @row_limit::integer;
 
 -- name: EntryPrune :one
 -- EntryPrune deletes own entries that ended in success long enough ago, with their outcomes, and a trigger their skips; InstanceLock goes
--- before it. It looks at a bounded number of outcomes after the given id, by the primary key, so that a call costs the same however
--- many there are. An entry whose skip is still open stays.
-WITH seen AS MATERIALIZED (
-    SELECT o.outbox_id, o.life
+-- before it. It looks at a bounded number of own outcomes after the given id and passes a bounded number of others', by the primary key,
+-- so that a call costs the same however many there are. An entry whose skip is still open stays.
+WITH passed AS MATERIALIZED (
+    SELECT o.outbox_id, o.life, (o.instance_key = @instance_key::text)::boolean AS own
     FROM fencerow.ledger_outcome o
-    WHERE o.outbox_id > @after::bigint AND o.instance_key = @instance_key::text
+    WHERE o.outbox_id > @after::bigint
     ORDER BY o.outbox_id, o.life
+    LIMIT @pass_limit::integer
+),
+seen AS MATERIALIZED (
+    SELECT p.outbox_id, p.life
+    FROM passed p
+    WHERE p.own
+    ORDER BY p.outbox_id, p.life
     LIMIT @look_limit::integer
 ),
 latest AS MATERIALIZED (
@@ -137,6 +144,7 @@ SELECT
     CASE
         WHEN (SELECT count(*) FROM prunable) = @row_limit::integer THEN (SELECT max(p.outbox_id) FROM prunable p)
         WHEN (SELECT count(*) FROM seen) = @look_limit::integer THEN (SELECT max(s.outbox_id) FROM seen s)
+        WHEN (SELECT count(*) FROM passed) = @pass_limit::integer THEN (SELECT max(q.outbox_id) FROM passed q)
         ELSE 0
     END::bigint AS next_id;
 

@@ -7,6 +7,7 @@ SELECT
         set_config('statement_timeout', @statement_timeout::text, true)
         || set_config('lock_timeout', @lock_timeout::text, true)
         || set_config('idle_in_transaction_session_timeout', @idle_timeout::text, true)
+        || set_config('IntervalStyle', 'postgres', true)
         || set_config('jit', 'off', true)
         || set_config('work_mem', '64MB', true)
     ) <> '' AS bounded;

@@ -58,6 +58,8 @@ ALTER TABLE fencerow.ledger_outbox
     ADD CONSTRAINT ledger_outbox_payload_object CHECK (
         instance_key IS NULL OR octet_length(payload::text) <= 262144 AND json_typeof(payload) = 'object'
     ),
+    -- A driver that reads an infinite time fails, and an entry that cannot be read holds up its instance.
+    ADD CONSTRAINT ledger_outbox_enqueued_at_finite CHECK (instance_key IS NULL OR isfinite(enqueued_at)),
     ADD CONSTRAINT ledger_outbox_traceparent_syntax CHECK (
         instance_key IS NULL OR traceparent IS NULL OR length(traceparent) = 55
         AND traceparent ~ '^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$'
@@ -104,6 +106,7 @@ CREATE TABLE fencerow.ledger_pending (
     reason text COLLATE "C",
     CONSTRAINT ledger_pending_pkey PRIMARY KEY (outbox_id),
     CONSTRAINT ledger_pending_counts CHECK (attempt_count >= 0 AND expiry_count >= 0 AND life >= 1 AND last_epoch >= 0),
+    CONSTRAINT ledger_pending_next_retry_at_finite CHECK (isfinite(next_retry_at)),
     CONSTRAINT ledger_pending_outcome CHECK (outcome IS NULL OR outcome = 'retryable_failure'),
     CONSTRAINT ledger_pending_reason CHECK (reason IS NULL OR length(reason) <= 64 AND reason ~ '^[a-z][a-z0-9_]*$')
 )
@@ -151,7 +154,7 @@ CREATE TABLE fencerow.ledger_claim (
         cardinality(outbox_ids) BETWEEN 1 AND 1000 AND array_ndims(outbox_ids) = 1 AND array_position(outbox_ids, NULL) IS NULL
     ),
     CONSTRAINT ledger_claim_epoch CHECK (claim_epoch > 0),
-    CONSTRAINT ledger_claim_lease CHECK (lease_expires_at > claimed_at),
+    CONSTRAINT ledger_claim_lease CHECK (lease_expires_at > claimed_at AND isfinite(claimed_at) AND isfinite(lease_expires_at)),
     CONSTRAINT ledger_claim_claimed_by CHECK (length(claimed_by) BETWEEN 1 AND 128 AND claimed_by ~ '^[!-~]+$')
 )
 WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500, autovacuum_analyze_threshold = 5000);
@@ -204,7 +207,8 @@ CREATE TABLE fencerow.ledger_slot (
     )
 );
 
--- A slot's step that was skipped because an entry is not yet in the ledger.
+-- A slot's step that was skipped because an entry is not yet in the ledger. Booked means that the entry is there by now, but the ledger's
+-- snapshot of the slot was refused; the next one that is accepted resolves it.
 CREATE TABLE fencerow.ledger_skip (
     instance_key text COLLATE "C" NOT NULL,
     correlation_id text COLLATE "C" NOT NULL,
@@ -212,10 +216,12 @@ CREATE TABLE fencerow.ledger_skip (
     slot_id text COLLATE "C",
     opened_at timestamptz NOT NULL,
     resolved_at timestamptz,
+    booked boolean NOT NULL DEFAULT false,
     CONSTRAINT ledger_skip_pkey PRIMARY KEY (instance_key, correlation_id)
 );
 
 CREATE UNIQUE INDEX ledger_skip_open_entry ON fencerow.ledger_skip (outbox_id) WHERE resolved_at IS NULL;
+CREATE INDEX ledger_skip_booked ON fencerow.ledger_skip (instance_key, slot_id) WHERE resolved_at IS NULL AND booked;
 CREATE INDEX ledger_skip_open_slot ON fencerow.ledger_skip (instance_key, slot_id) WHERE resolved_at IS NULL;
 
 -- What is wrong with an entry to be enqueued, or NULL. The text names the rule, never the value: it may end in somebody's log. Every
@@ -488,6 +494,7 @@ ALTER TABLE fencerow.ledger_outbox
     DROP CONSTRAINT ledger_outbox_currency_syntax,
     DROP CONSTRAINT ledger_outbox_currency_with_delta,
     DROP CONSTRAINT ledger_outbox_payload_object,
+    DROP CONSTRAINT ledger_outbox_enqueued_at_finite,
     DROP CONSTRAINT ledger_outbox_traceparent_syntax,
     DROP COLUMN instance_key,
     DROP COLUMN traceparent,
