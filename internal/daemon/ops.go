@@ -99,14 +99,43 @@ func (o *ops) shutdown() {
 // handler is what the listener serves. Liveness needs no token: it says nothing.
 func (o *ops) handler() http.Handler {
 	guarded := http.NewServeMux()
+	guarded.HandleFunc("GET /healthz", o.healthz) // for what it says to other methods
 	guarded.HandleFunc("GET /readyz", o.readyz)
 	guarded.HandleFunc("POST /v1/process/{correlation_id}", o.process)
 
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", o.healthz)
-	mux.Handle("/", o.admit(guarded))
+	mux.Handle("/", o.admit(documented(guarded)))
 	return contain(http.MaxBytesHandler(mux, maxOpsBody))
 }
+
+// documented gives refusals of the mux itself, which are text, the form of all others.
+func documented(mux *http.ServeMux) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		refusal, pattern := mux.Handler(r)
+		if pattern != "" {
+			mux.ServeHTTP(w, r)
+			return
+		}
+		s := statusOnly{header: w.Header()}
+		refusal.ServeHTTP(&s, r)
+		if s.status == http.StatusMethodNotAllowed { // The header says which are allowed.
+			writeError(w, http.StatusMethodNotAllowed, codeMethod)
+			return
+		}
+		writeError(w, http.StatusNotFound, codeNotFound)
+	})
+}
+
+// statusOnly takes an answer's status and headers, and not its body.
+type statusOnly struct {
+	header http.Header
+	status int
+}
+
+func (s *statusOnly) Header() http.Header         { return s.header }
+func (s *statusOnly) Write(b []byte) (int, error) { return len(b), nil }
+func (s *statusOnly) WriteHeader(status int)      { s.status = status }
 
 // contain turns a panic into an answer; net/http would print it with its stack.
 func contain(next http.Handler) http.Handler {
@@ -135,6 +164,8 @@ const (
 	codeTokenRefused  = "token_refused"
 	codeHostRefused   = "host_refused"
 	codeOriginRefused = "origin_refused"
+	codeNotFound      = "not_found"
+	codeMethod        = "method_not_allowed"
 	codeTooMany       = "too_many_requests"
 	codeOtherInstance = "other_instance"
 )

@@ -228,11 +228,12 @@ func TestRequestsThatAreNone(t *testing.T) {
 		status             int
 		code               string
 	}{
-		{"UnknownPath", http.MethodGet, "/", http.StatusNotFound, ""},
-		{"Profiles", http.MethodGet, "/debug/pprof/", http.StatusNotFound, ""},
-		{"ProcessByGet", http.MethodGet, "/v1/process/a", http.StatusMethodNotAllowed, ""},
-		{"ReadinessByPost", http.MethodPost, "/readyz", http.StatusMethodNotAllowed, ""},
-		{"NoID", http.MethodPost, "/v1/process/", http.StatusNotFound, ""},
+		{"UnknownPath", http.MethodGet, "/", http.StatusNotFound, "not_found"},
+		{"Profiles", http.MethodGet, "/debug/pprof/", http.StatusNotFound, "not_found"},
+		{"ProcessByGet", http.MethodGet, "/v1/process/a", http.StatusMethodNotAllowed, "method_not_allowed"},
+		{"ReadinessByPost", http.MethodPost, "/readyz", http.StatusMethodNotAllowed, "method_not_allowed"},
+		{"LivenessByPost", http.MethodPost, "/healthz", http.StatusMethodNotAllowed, "method_not_allowed"},
+		{"NoID", http.MethodPost, "/v1/process/", http.StatusNotFound, "not_found"},
 		{"IDWithSpace", http.MethodPost, "/v1/process/a%20b", http.StatusBadRequest, "invalid_input"},
 		{"IDTooLong", http.MethodPost, "/v1/process/" + strings.Repeat("a", 201), http.StatusBadRequest,
 			"invalid_input"},
@@ -242,6 +243,13 @@ func TestRequestsThatAreNone(t *testing.T) {
 			"other_instance"},
 		{"EmptyInstance", http.MethodPost, "/v1/process/a?instance_key=", http.StatusMisdirectedRequest,
 			"other_instance"},
+		{"MalformedQuery", http.MethodPost, "/v1/process/a?instance_key=instance-b%zz", http.StatusBadRequest,
+			"invalid_input"},
+		{"Semicolon", http.MethodPost, "/v1/process/a?force_due=true;x", http.StatusBadRequest, "invalid_input"},
+		{"TwoInstances", http.MethodPost, "/v1/process/a?instance_key=instance-a&instance_key=instance-b",
+			http.StatusBadRequest, "invalid_input"},
+		{"UnknownParameter", http.MethodPost, "/v1/process/a?instance=instance-b", http.StatusBadRequest,
+			"invalid_input"},
 		{"OwnInstance", http.MethodPost, "/v1/process/a?instance_key=instance-a&force_due=true", http.StatusOK, ""},
 	}
 	for _, tt := range tests {

@@ -3,7 +3,10 @@ package daemon
 import (
 	"errors"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/fourblocks2020/fencerow"
@@ -35,7 +38,11 @@ func NewProcessResult(r writer.TargetedResult) ProcessResult {
 // process claims, delivers and records one entry by the daemon's own writer. Every result of it is status
 // 200.
 func (o *ops) process(w http.ResponseWriter, r *http.Request) {
-	query := r.URL.Query()
+	query, err := parameters(r, paramForceDue, paramInstance)
+	if err != nil {
+		writeInputError(w, err)
+		return
+	}
 	if key := query.Get(paramInstance); query.Has(paramInstance) && key != string(o.d.obs.Instance()) {
 		writeError(w, http.StatusMisdirectedRequest, codeOtherInstance)
 		return
@@ -74,6 +81,25 @@ func (o *ops) process(w http.ResponseWriter, r *http.Request) {
 	default:
 		writeError(w, http.StatusServiceUnavailable, string(codeOf(err)))
 	}
+}
+
+// parameters reads a query that has each of these names at most once, and nothing else: one that is
+// misunderstood could have another instance's entry processed, or one too early.
+func parameters(r *http.Request, names ...string) (url.Values, error) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, &fencerow.InputError{Field: "query", Problem: "is malformed"}
+	}
+	for name, values := range query {
+		switch {
+		case !slices.Contains(names, name):
+			return nil, &fencerow.InputError{Field: "query",
+				Problem: "has a parameter other than " + strings.Join(names, " and ")}
+		case len(values) > 1:
+			return nil, &fencerow.InputError{Field: name, Problem: "is given more than once"}
+		}
+	}
+	return query, nil
 }
 
 func writeInputError(w http.ResponseWriter, err error) {
