@@ -9,8 +9,8 @@ import (
 //
 // Deliver makes exactly one attempt and always answers; what went wrong is in the Answer as a code, never as
 // an error text. It honours ctx's deadline: the caller has cut it to what is left of the claim's trust
-// window, and asks ctx.Err() right before it sends, since the deadline also counts the time for which the machine
-// was suspended. It does not keep d.Entry after it has returned.
+// window, and asks ctx.Err() right before it sends, since the deadline also counts the time for which the
+// machine was suspended. It does not keep d.Entry after it has returned.
 type Ledger interface {
 	Deliver(ctx context.Context, d Delivery) Answer
 }

@@ -128,7 +128,8 @@ const MaxLedgerVersion = 1 << 53
 // WellFormed reports whether some entry could have this snapshot: a slot, a currency, a bounded decimal and a
 // version from 0 to [MaxLedgerVersion].
 func (s *Snapshot) WellFormed() bool {
-	return s.SlotID.Validate() == nil && s.Version >= 0 && s.Version <= MaxLedgerVersion && ValidCurrency(s.Currency) &&
+	return s.SlotID.Validate() == nil && s.Version >= 0 && s.Version <= MaxLedgerVersion &&
+		ValidCurrency(s.Currency) &&
 		checkDecimal("cash_balance", s.CashBalance) == nil
 }
 

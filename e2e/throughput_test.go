@@ -21,9 +21,9 @@ import (
 	"github.com/fourblocks2020/fencerow/internal/writer"
 )
 
-// BenchmarkDrain measures entries from their claim to their recorded outcome: a writer as the daemon runs it, on
-// a real PostgreSQL, with the log written to nowhere. One iteration is one entry; run it with
-// -benchtime 100000x and FENCEROW_TEST_FSYNC=1. The WAL is that of the drain alone.
+// BenchmarkDrain measures entries from their claim to their recorded outcome: a writer as the daemon runs it,
+// on a real PostgreSQL, with the log written to nowhere. One iteration is one entry; run it with -benchtime
+// 100000x and FENCEROW_TEST_FSYNC=1. The WAL is that of the drain alone.
 func BenchmarkDrain(b *testing.B) {
 	for _, limit := range []int{writer.DefaultBatchLimit, fencerow.MaxBatch} {
 		b.Run(fmt.Sprintf("noop/batch=%d", limit), func(b *testing.B) { benchmarkDrain(b, limit, noopLedger{}) })

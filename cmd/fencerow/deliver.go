@@ -195,6 +195,9 @@ func endBackfill(r *writer.BackfillResult) error {
 	switch {
 	case r.Stopped == string(writer.SkippedInstanceHeld):
 		return ended(exitNothingDone, "the instance is on hold; end that with \"fencerow resume\"")
+	case r.Stopped == writer.StoppedNothingStarted:
+		return ended(exitNotCompleted,
+			"stopped: no delivery could start in time; give a longer --lease or a shorter --delivery-timeout")
 	case r.Stopped != "":
 		return ended(exitNotCompleted, "stopped: the ledger as a whole fails (%s)", r.Stopped)
 	case r.Lost > 0:

@@ -59,8 +59,8 @@ func (d *Database) DSN() (string, error) {
 			"string, or --dsn-file (" + variablePrefix + "DSN_FILE) names a file that does"}
 }
 
-// Within returns the settings for work under claims of the given lease: what locks is bounded well below it, at
-// a fifth, so that whoever is stopped with a lock is gone before the lease is.
+// Within returns the settings for work under claims of the given lease: what locks is bounded well below it,
+// at a fifth, so that whoever is stopped with a lock is gone before the lease is.
 func (d Database) Within(lease time.Duration) *Database {
 	d.StoreTimeout = min(d.StoreTimeout, max(lease/5, minStoreTimeout))
 	return &d

@@ -358,8 +358,8 @@ func (c *stoppingConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// A pending row whose entry is gone, truncated or not restored, is forgotten instead of being claimed first for
-// ever; what lies behind it is delivered.
+// A pending row whose entry is gone, truncated or not restored, is forgotten instead of being claimed first
+// for ever; what lies behind it is delivered.
 func TestRowWithoutItsEntryHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	database := pgtest.NewDatabase(t, schema)
@@ -443,8 +443,8 @@ func TestInfiniteTimesAreRefused(t *testing.T) {
 	}
 }
 
-// A server that accepts connections and says nothing is unavailable; only a pool whose connections are all in use
-// is busy.
+// A server that accepts connections and says nothing is unavailable; only a pool whose connections are all in
+// use is busy.
 func TestServerThatSaysNothingIsNotCalledBusy(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -125,8 +125,9 @@ func arguments(sql string, values map[string]string) string {
 	return strings.Join(list, ", ")
 }
 
-// The floor is used while a store drains full batches: a row that comes to lie below it is passed over until what
-// lies above no longer fills a claim, or a second is over. That is what spares the entries of finished rows.
+// The floor is used while a store drains full batches: a row that comes to lie below it is passed over until
+// what lies above no longer fills a claim, or a second is over. That is what spares the entries of finished
+// rows.
 func TestFloorPassesOverWhatLiesBelowItAndLosesNothing(t *testing.T) {
 	t.Parallel()
 	database := pgtest.NewDatabase(t, schema)
@@ -152,8 +153,8 @@ func TestFloorPassesOverWhatLiesBelowItAndLosesNothing(t *testing.T) {
 	}
 }
 
-// Open skips pile up while a ledger is down. Recording does not read them: a group costs what it costs without
-// them, whatever the statistics say.
+// Open skips pile up while a ledger is down. Recording does not read them: a group costs what it costs
+// without them, whatever the statistics say.
 func TestRecordDoesNotReadTheOpenSkips(t *testing.T) {
 	t.Parallel()
 	database := pgtest.NewDatabase(t, schema)
@@ -193,7 +194,8 @@ func skipsRead(t *testing.T, conn *pgx.Conn) int64 {
 	}
 	var n int64
 	err := conn.QueryRow(t.Context(), `
-		SELECT seq_tup_read + coalesce(idx_tup_fetch, 0) FROM pg_stat_user_tables WHERE relname = 'ledger_skip'`).Scan(&n)
+		SELECT seq_tup_read + coalesce(idx_tup_fetch, 0)
+		FROM pg_stat_user_tables WHERE relname = 'ledger_skip'`).Scan(&n)
 	if err != nil {
 		t.Fatal(err)
 	}

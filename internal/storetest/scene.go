@@ -247,7 +247,12 @@ func (a *actor) lost(
 	a.t.Helper()
 	// What was recorded last has cases of its own.
 	want := fencerow.Verdict{
-		OutboxID: v.OutboxID, Lost: why, Epoch: epoch, Outcome: kind, RecordedEpoch: v.RecordedEpoch, Reason: v.Reason,
+		OutboxID:      v.OutboxID,
+		Lost:          why,
+		Epoch:         epoch,
+		Outcome:       kind,
+		RecordedEpoch: v.RecordedEpoch,
+		Reason:        v.Reason,
 	}
 	if v != want {
 		a.t.Fatalf("row %d: got %+v, want %+v", v.OutboxID, v, want)
