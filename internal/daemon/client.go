@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/fourblocks2020/fencerow"
 )
@@ -24,8 +25,16 @@ const (
 	ErrDaemonOtherInstance fencerow.Code = codeOtherInstance
 )
 
-// maxAnswer bounds an answer, in bytes.
-const maxAnswer = 1 << 20
+// Bounds of a [Client]'s requests.
+const (
+	maxAnswer = 1 << 20 // bytes
+	// askTimeout is how long the daemon may take, from connecting on, for what it answers at once or after a
+	// look at its database.
+	askTimeout = 10 * time.Second
+	// processTimeout is how long it may take to process an entry, which its lease bounds. The lease is the
+	// daemon's own setting, so that the longest one counts.
+	processTimeout = fencerow.MaxLease + time.Minute
+)
 
 // Client asks a running daemon on its ops listener.
 type Client struct {
@@ -51,7 +60,8 @@ func NewClient(opsURL, token string) (*Client, error) {
 }
 
 // Process has the daemon of the instance claim, deliver and record one entry. A refusal is a result, not an
-// error.
+// error. A daemon that does not answer at all is given up after 10 s, one that processes an entry not before
+// the longest lease has passed.
 func (c *Client) Process(
 	ctx context.Context, instance fencerow.InstanceKey, id fencerow.CorrelationID, forceDue bool,
 ) (ProcessResult, error) {
@@ -61,7 +71,12 @@ func (c *Client) Process(
 	}
 	query := url.Values{paramInstance: {string(instance)}, paramForceDue: {strconv.FormatBool(forceDue)}}
 	const op = "process by the daemon"
-	err := c.ask(ctx, op, http.MethodPost, "/v1/process/"+escapeSegment(string(id)), query, &result)
+	// Whether anybody answers is asked first: a delivery may take too long to tell.
+	if _, err := c.exchange(ctx, op, askTimeout, http.MethodGet, "/healthz", nil); err != nil {
+		return result, err
+	}
+	path := "/v1/process/" + escapeSegment(string(id))
+	err := c.ask(ctx, op, processTimeout, http.MethodPost, path, query, &result)
 	if err == nil && result.CorrelationID != id {
 		err = fencerow.NewError(op, ErrDaemonAnswer, nil)
 	}
@@ -71,30 +86,20 @@ func (c *Client) Process(
 // Ready returns the daemon's readiness; that it is not ready is no error.
 func (c *Client) Ready(ctx context.Context) (Readiness, error) {
 	var doc Readiness
-	return doc, c.ask(ctx, "ask for readiness", http.MethodGet, "/readyz", nil, &doc)
+	return doc, c.ask(ctx, "ask for readiness", askTimeout, http.MethodGet, "/readyz", nil, &doc)
 }
 
 // escapeSegment escapes s as one segment of a path. Dots are escaped too: a client or a proxy would take "."
 // and ".." for steps.
 func escapeSegment(s string) string { return strings.ReplaceAll(url.PathEscape(s), ".", "%2E") }
 
-func (c *Client) ask(ctx context.Context, op, method, path string, query url.Values, into any) error {
-	target := strings.TrimSuffix(c.base.String(), "/") + path + "?" + query.Encode()
-	request, err := http.NewRequestWithContext(ctx, method, target, nil)
+// ask makes a request and reads the answer into a document.
+func (c *Client) ask(
+	ctx context.Context, op string, within time.Duration, method, path string, query url.Values, into any,
+) error {
+	body, err := c.exchange(ctx, op, within, method, path, query)
 	if err != nil {
-		return fencerow.NewError(op, ErrDaemonUnreachable, err)
-	}
-	if c.token != "" {
-		request.Header.Set("Authorization", "Bearer "+c.token)
-	}
-	response, err := c.http.Do(request)
-	if err != nil {
-		return fencerow.NewError(op, ErrDaemonUnreachable, err)
-	}
-	defer response.Body.Close() //nolint:errcheck // only read
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
-	if err != nil {
-		return fencerow.NewError(op, ErrDaemonUnreachable, err)
+		return err
 	}
 	var refusal errorDocument
 	switch {
@@ -106,6 +111,32 @@ func (c *Client) ask(ctx context.Context, op, method, path string, query url.Val
 		return fencerow.NewError(op, ErrDaemonAnswer, nil)
 	}
 	return nil
+}
+
+// exchange makes a request and returns the answer's body, whatever its status.
+func (c *Client) exchange(
+	ctx context.Context, op string, within time.Duration, method, path string, query url.Values,
+) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	target := strings.TrimSuffix(c.base.String(), "/") + path + "?" + query.Encode()
+	request, err := http.NewRequestWithContext(ctx, method, target, nil)
+	if err != nil {
+		return nil, fencerow.NewError(op, ErrDaemonUnreachable, err)
+	}
+	if c.token != "" {
+		request.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return nil, fencerow.NewError(op, ErrDaemonUnreachable, err)
+	}
+	defer response.Body.Close() //nolint:errcheck // only read
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return nil, fencerow.NewError(op, ErrDaemonUnreachable, err)
+	}
+	return body, nil
 }
 
 // asError returns what the daemon refused as. A code that does not have the form of one is not shown.

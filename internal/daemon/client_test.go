@@ -3,10 +3,13 @@ package daemon
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/fourblocks2020/fencerow"
 )
@@ -79,4 +82,36 @@ func TestAClientReadsReadiness(t *testing.T) {
 	check(t, err)
 	equal(t, "reason", doc.Reason, NotReadyStarting)
 	equal(t, "instance", doc.Instance, self)
+}
+
+func TestAClientGivesUpADaemonThatAnswersNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		silent := newPipes()
+		client, err := NewClient("http://127.0.0.1:8311", "")
+		check(t, err)
+		client.http.Transport = &http.Transport{DialContext: silent.dial, DisableKeepAlives: true}
+		var conns []net.Conn
+		accepting := make(chan struct{})
+		go func() {
+			defer close(accepting)
+			for {
+				conn, err := silent.Accept()
+				if err != nil {
+					return
+				}
+				conns = append(conns, conn) // which is never read from
+			}
+		}()
+		began := time.Now()
+		_, err = client.Process(t.Context(), self, "a", false)
+		if !errors.Is(err, ErrDaemonUnreachable) {
+			t.Errorf("got %v", err)
+		}
+		equal(t, "time", time.Since(began), askTimeout)
+		check(t, silent.Close())
+		<-accepting
+		for _, conn := range conns {
+			check(t, conn.Close())
+		}
+	})
 }
