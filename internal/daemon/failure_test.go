@@ -136,3 +136,44 @@ func TestASchemaThatChangesLaterIsAFailedPoll(t *testing.T) {
 		equal(t, "errors", len(b.log.at(t, slog.LevelError)), 2)
 	})
 }
+
+func TestAStoreThatStaysBusyIsOneWarningAndItsEndOneRecord(t *testing.T) {
+	busy := writer.PollResult{Skipped: writer.SkippedStoreBusy}
+	tests := []struct {
+		name       string
+		polls      []writer.PollResult // later ones find nothing due
+		warnings   int
+		storeFrees int
+	}{
+		{"TwoInARowAreNoNews", []writer.PollResult{busy, busy, {}, busy, busy}, 0, 0},
+		{"ThreeInARow", []writer.PollResult{busy, busy, busy}, 1, 1},
+		{"More", []writer.PollResult{busy, busy, busy, busy, busy, {}, busy, busy, {}}, 1, 1},
+		{"Twice", []writer.PollResult{busy, busy, busy, {Claimed: 1}, busy, busy, busy, busy}, 2, 2},
+		{"PollsThatDoNotAskTheStoreEndNothing",
+			[]writer.PollResult{busy, busy, busy, {Skipped: writer.SkippedNoRoom}, busy, busy, busy}, 1, 1},
+		{"AHoldIsAnAnswer",
+			[]writer.PollResult{busy, busy, busy, {Skipped: writer.SkippedInstanceHeld}, busy, busy, busy}, 2, 2},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newScripted(func(n int) (writer.PollResult, error) {
+					if n <= len(tt.polls) {
+						return tt.polls[n-1], nil
+					}
+					return writer.PollResult{}, nil
+				})
+				b := newBench(t, w, nil)
+				b.runFor(10*interval + interval/2)
+				equal(t, "warnings", len(b.log.at(t, slog.LevelWarn)), tt.warnings)
+				frees := 0
+				for _, record := range b.log.at(t, slog.LevelInfo) {
+					if record["msg"] == "store free" {
+						frees++
+					}
+				}
+				equal(t, "records of its end", frees, tt.storeFrees)
+			})
+		})
+	}
+}

@@ -103,15 +103,26 @@ func (d *Daemon) poll(ctx context.Context, ticked bool) {
 		res, err = d.cfg.Writer.Poll(ctx)
 		return err
 	})
-	switch {
-	case err != nil:
+	if err != nil {
 		d.state.pollFailed()
-	case res.Skipped != writer.SkippedStoreBusy:
-		if d.state.pollGood(ticked, before) {
-			select {
-			case d.resumed <- struct{}{}:
-			default:
-			}
+		return
+	}
+	switch res.Skipped {
+	case writer.SkippedStoreBusy:
+		if d.state.storeBusy() {
+			d.obs.StoreBusy()
+		}
+		return
+	case "", writer.SkippedInstanceHeld:
+		if d.state.storeAnswered() {
+			d.obs.StoreFree()
+		}
+	case writer.SkippedNoRoom, writer.SkippedTargetHeld, writer.SkippedStopping: // The store was not asked.
+	}
+	if d.state.pollGood(ticked, before) {
+		select {
+		case d.resumed <- struct{}{}:
+		default:
 		}
 	}
 }

@@ -8,6 +8,9 @@ import (
 const (
 	// maxFailed is how many polls in a row may fail before the daemon says that it is not ready.
 	maxFailed = 3
+	// maxBusy is how many polls in a row may find the store busy before the log says so: another worker's claim
+	// is no news.
+	maxBusy = 3
 	// pollSlack is how much longer than three intervals the last good poll may lie back before readiness ends.
 	pollSlack = 10 * time.Second
 	// maxPoll bounds a tick from above: several calls of the store, each with timeouts of its own. A loop that
@@ -25,6 +28,7 @@ type state struct {
 	beatAt   time.Time // zero until the first tick
 	goodAt   time.Time // of the last poll that did what it should
 	failed   int       // polls in a row
+	busy     int       // polls that found the store busy since it last answered one
 	errors   uint64    // polls that ever failed
 	waits    bool      // an error forbids follow-ups until a tick's poll is good
 	wanted   bool      // a follow-up was asked for meanwhile
@@ -88,6 +92,23 @@ func (s *state) pollFailed() int {
 	s.errors++
 	s.waits = true
 	return s.failed
+}
+
+// storeBusy notes a poll that found the store busy, and reports whether that is to be said: once, until the
+// store has answered again.
+func (s *state) storeBusy() (say bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.busy++
+	return s.busy == maxBusy
+}
+
+// storeAnswered notes that the store answered a poll, and reports whether it had been said to be busy.
+func (s *state) storeAnswered() (said bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	said, s.busy = s.busy >= maxBusy, 0
+	return said
 }
 
 // mayFollowUp reports whether a follow-up may poll now. One that may not is remembered.

@@ -26,6 +26,17 @@ func (o *Observer) loopFailure(excType string) {
 		slog.String(keyReason, reasonRunOnceFailed), slog.String(keyExcType, safe(excType)))
 }
 
+// StoreBusy logs that several polls in a row could not claim, since another session held a lock, or every
+// connection was in use. To be called on the change only.
+func (o *Observer) StoreBusy() {
+	o.write(slog.LevelWarn, "store busy", slog.String(keyReason, string(fencerow.ErrStoreBusy)))
+}
+
+// StoreFree logs that polls are answered again.
+func (o *Observer) StoreFree() {
+	o.write(slog.LevelInfo, "store free", slog.String(keyReason, string(fencerow.ErrStoreBusy)))
+}
+
 // Started logs that a daemon takes up its work, and the address that its ops listener is bound to; empty if
 // there is none.
 func (o *Observer) Started(worker fencerow.WorkerID, opsListen string) {

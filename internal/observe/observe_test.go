@@ -85,6 +85,10 @@ func TestEveryEventIsOneRecordWithItsAttributes(t *testing.T) {
 			`{"level":"WARN","msg":"target held","instance_key":"instance-a","reason":"throttled"}`},
 		{"TargetResumed", func(o *Observer) { o.TargetResumed("throttled") },
 			`{"level":"INFO","msg":"target resumed","instance_key":"instance-a","reason":"throttled"}`},
+		{"StoreBusy", func(o *Observer) { o.StoreBusy() },
+			`{"level":"WARN","msg":"store busy","instance_key":"instance-a","reason":"store_busy"}`},
+		{"StoreFree", func(o *Observer) { o.StoreFree() },
+			`{"level":"INFO","msg":"store free","instance_key":"instance-a","reason":"store_busy"}`},
 		{"SnapshotRejected", func(o *Observer) { o.SnapshotRejected("a") },
 			`{"level":"WARN","msg":"snapshot rejected","instance_key":"instance-a",` +
 				`"reason":"snapshot_rejected","correlation_id":"a"}`},
