@@ -88,20 +88,19 @@ func (o *owned) setHold(ctx context.Context, a *app, held bool) error {
 		return err
 	}
 	defer store.Close()
-	change, state := store.Resume, "not on hold"
+	change, done, nothing := store.Resume, "%s is not on hold any more", "%s was not on hold; nothing changed"
 	if held {
-		change, state = store.Hold, "on hold"
+		change, done, nothing = store.Hold, "%s is on hold", "%s was on hold already; nothing changed"
 	}
 	changed, err := change(ctx, o.Instance.Key())
 	if err != nil {
 		return err
 	}
 	return a.print(holdDoc{o.Instance.Key(), held, changed}, func(t *table) {
-		before := ""
 		if !changed {
-			before = ", as it was before"
+			done = nothing
 		}
-		t.line("%s is %s%s", o.Instance.Key(), state, before)
+		t.line(done, o.Instance.Key())
 	})
 }
 

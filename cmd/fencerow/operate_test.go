@@ -57,7 +57,10 @@ func TestHoldIsDurableAndIdempotent(t *testing.T) {
 		}
 	}
 	mustContain(t, c.want(t, 0, "hold").stdout, "desk-1 is on hold\n")
+	mustContain(t, c.want(t, 0, "hold").stdout, "desk-1 was on hold already; nothing changed\n")
 	mustContain(t, c.want(t, 0, "counts").stdout, "on hold since")
+	mustContain(t, c.want(t, 0, "resume").stdout, "desk-1 is not on hold any more\n")
+	mustContain(t, c.want(t, 0, "resume").stdout, "desk-1 was not on hold; nothing changed\n")
 }
 
 func TestSlotGetsItsStrategy(t *testing.T) {
