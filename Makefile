@@ -44,7 +44,10 @@ demo: build ## Run the whole job on this machine: memory store, stub ledger, sam
 
 .PHONY: test
 test: setup test-tools ## Run all tests with -race on a real PostgreSQL; a skipped test fails
-	$(TOOLS)/pgtest-server -- $(TOOLS)/gotest -- -race -count=1 -parallel 8 -timeout $(TEST_TIMEOUT) $(PACKAGES)
+	@# Built side by side, run one package after the other: a package alone uses the machine up, and the tests of
+	@# timing want it for themselves.
+	$(GO) test -race -exec true $(PACKAGES) > /dev/null
+	$(TOOLS)/pgtest-server -- $(TOOLS)/gotest -- -race -count=1 -p 1 -parallel 4 -timeout $(TEST_TIMEOUT) $(PACKAGES)
 
 .PHONY: test-short
 test-short: setup test-tools ## Run the tests with -short and without -race

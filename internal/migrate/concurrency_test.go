@@ -79,7 +79,7 @@ func TestWaitForTheMigrationLockIsBounded(t *testing.T) {
 		}
 	})
 	t.Run("ByTheCaller", func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		_, err := Up(ctx, db.DSN())
 		if !errors.Is(err, fencerow.ErrMigrationLocked) || !errors.Is(err, context.DeadlineExceeded) {

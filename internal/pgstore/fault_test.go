@@ -104,7 +104,7 @@ func TestReadOnlyServerIsCalledSo(t *testing.T) {
 func TestPoolOfOneIsEnoughAndAnExhaustedOneIsBusy(t *testing.T) {
 	t.Parallel()
 	database := pgtest.NewDatabase(t, schema)
-	store, err := Open(Config{DSN: database.DSN(), MaxConns: 1, Timeout: 300 * time.Millisecond})
+	store, err := Open(Config{DSN: database.DSN(), MaxConns: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -388,7 +388,7 @@ func TestRowWithoutItsEntryHoldsNobodyUp(t *testing.T) {
 func TestLockedSlotCostsTheSnapshotOnly(t *testing.T) {
 	t.Parallel()
 	database := pgtest.NewDatabase(t, schema)
-	store, err := Open(Config{DSN: database.DSN(), Timeout: 300 * time.Millisecond})
+	store, err := Open(Config{DSN: database.DSN(), Timeout: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -396,12 +396,13 @@ func TestLockedSlotCostsTheSnapshotOnly(t *testing.T) {
 	entry := fencerow.NewEntry{
 		CorrelationID: "c", EntryKind: "fill", SlotID: "slot-1", Payload: []byte(`{}`), OpenSkip: true,
 	}
-	if _, err := store.EnqueueMany(t.Context(), fencerow.EnqueueParams{
+	patient := openOn(t, database)
+	if _, err := patient.EnqueueMany(t.Context(), fencerow.EnqueueParams{
 		Instance: "i", Entries: []fencerow.NewEntry{entry},
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.NameSlot(
+	if err := patient.NameSlot(
 		t.Context(),
 		fencerow.NameSlotParams{Instance: "i", Slot: "slot-1", Strategy: "s"},
 	); err != nil {
@@ -414,7 +415,7 @@ func TestLockedSlotCostsTheSnapshotOnly(t *testing.T) {
 	if _, err := tx.Exec(t.Context(), "SELECT FROM fencerow.ledger_slot FOR UPDATE"); err != nil {
 		t.Fatal(err)
 	}
-	c := claim(t, store, "i", 1)
+	c := claim(t, patient, "i", 1)
 	verdicts, err := store.RecordOutcomes(t.Context(), fencerow.RecordParams{
 		Instance: "i", Token: c.Token, Outcomes: []fencerow.Outcome{{
 			OutboxID: c.Entries[0].OutboxID, Kind: fencerow.OutcomeCompleted,

@@ -43,8 +43,12 @@ func (frozenHarness) World(t storetest.TB) storetest.World {
 		t.Fatalf("a world with a frozen clock needs a test")
 	}
 	database := pgtest.NewDatabase(test, frozenSchema)
-	dsn := database.DSN(pgtest.With("search_path", "frozen, pg_catalog"))
-	return &frozenWorld{newWorld(t, newHarness(test, dsn, database.DSN(), nil))}
+	return &frozenWorld{newWorld(t, newHarness(test, frozenDSN(database), database.DSN(), nil))}
+}
+
+// frozenDSN connects with a search path on which the frozen clock comes first.
+func frozenDSN(database *pgtest.Database) string {
+	return database.DSN(pgtest.With("search_path", "frozen, pg_catalog"))
 }
 
 type frozenWorld struct{ *world }

@@ -82,13 +82,42 @@ func TestClaimerThatWaitedSeesWhatWasClaimed(t *testing.T) {
 	}
 }
 
-// While an outcome is being committed under an expired claim, nobody takes its rows: not those it ends, and
-// not the others either.
+// While an outcome is being committed under an expired claim, nobody takes its rows: not those it ends, and not
+// the others either.
 func TestRowsOfAnExpiredClaimAreHeldWhileItsOutcomeCommits(t *testing.T) {
 	t.Parallel()
+	during, after := claimsAroundAnOpenOutcome(t, nil)
+	if len(during) != 1 || during[0].CorrelationID != "c-2" {
+		t.Errorf("claimed %d rows while the outcome was open, want the one that no claim held", len(during))
+	}
+	if len(after) != 1 || after[0].CorrelationID != "c-1" || !after[0].Reclaimed {
+		t.Errorf("claimed %+v afterwards, want the other row of the expired claim", after)
+	}
+}
+
+// The case above is worth what it finds.
+func TestHoldingOnlyRowsOfLiveClaimsIsFound(t *testing.T) {
+	t.Parallel()
+	rewrite, changed := mutation{
+		queries: []string{"ClaimBatch"},
+		pattern: `(?s)(FROM fencerow\.ledger_claim c\s+WHERE c\.instance_key = \$\d+::text)(\s+EXCEPT)`,
+		with:    `${1} AND c.lease_expires_at > (SELECT at FROM moment)${2}`,
+	}.apply()
+	during, _ := claimsAroundAnOpenOutcome(t, func(s *Store) { s.texts.rewrite = rewrite })
+	if changed.Load() == 0 {
+		t.Fatal("the mutation matches no statement")
+	}
+	if len(during) == 1 {
+		t.Error("rows of an expired claim were free while its outcome committed, and nothing was found")
+	}
+}
+
+// claimsAroundAnOpenOutcome claims c-0 and c-1 of three rows, lets the claim expire, leaves an outcome of c-0 open
+// under it, and returns what another claim gets meanwhile and, once the outcome is committed, afterwards.
+func claimsAroundAnOpenOutcome(t *testing.T, mutate func(*Store)) (during, after []fencerow.ClaimedEntry) {
+	t.Helper()
 	database := pgtest.NewDatabase(t, schema)
-	h := newHarness(t, database.DSN(), database.DSN(), nil)
-	w := h.World(t)
+	w := newHarness(t, database.DSN(), database.DSN(), mutate).World(t)
 	store, instance := w.Open(), w.Instance()
 	enqueue(t, store, instance, 3)
 	old := claim(t, store, instance, 2)
@@ -98,31 +127,20 @@ func TestRowsOfAnExpiredClaimAreHeldWhileItsOutcomeCommits(t *testing.T) {
 		t.Fatal(err)
 	}
 	q := db.New(tx)
-	if _, err := q.ClaimLock(
-		t.Context(),
-		db.ClaimLockParams{ClaimToken: uuid(old.Token), InstanceKey: string(instance)},
-	); err != nil {
+	if _, err := q.ClaimLock(t.Context(), db.ClaimLockParams{
+		ClaimToken: uuid(old.Token), InstanceKey: string(instance),
+	}); err != nil {
 		t.Fatal(err)
 	}
 	row, err := q.ClaimRecord(t.Context(), recordParams(instance, old.Token, completed(old)[:1]))
 	if err != nil || len(row.AppliedIds) != 1 {
 		t.Fatalf("recorded %v, %v", row.AppliedIds, err)
 	}
-	if c := claim(t, store, instance, 10); len(c.Entries) != 1 || c.Entries[0].CorrelationID != "c-2" {
-		t.Fatalf("claimed %d rows while the outcome was open, want the one that no claim held", len(c.Entries))
-	}
+	during = claim(t, store, instance, 10).Entries
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if c := claim(
-		t,
-		store,
-		instance,
-		10,
-	); len(c.Entries) != 1 || c.Entries[0].CorrelationID != "c-1" ||
-		!c.Entries[0].Reclaimed {
-		t.Fatalf("claimed %+v afterwards, want the other row of the expired claim", c.Entries)
-	}
+	return during, claim(t, store, instance, 10).Entries
 }
 
 // A transaction that began before a claim and commits after it hides nothing: rows are claimed by their
@@ -170,13 +188,14 @@ func TestLowerIDThatCommitsLaterIsClaimed(t *testing.T) {
 func TestLockNotHadInTimeIsBusy(t *testing.T) {
 	t.Parallel()
 	database := pgtest.NewDatabase(t, schema)
-	store, err := Open(Config{DSN: database.DSN(), Timeout: 200 * time.Millisecond})
+	store, err := Open(Config{DSN: database.DSN(), Timeout: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	enqueue(t, store, "i", 1)
-	release(t, store, claim(t, store, "i", 1))
+	patient := openOn(t, database)
+	enqueue(t, patient, "i", 1)
+	release(t, patient, claim(t, patient, "i", 1))
 	tx, err := database.Connect(t).Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -190,7 +209,7 @@ func TestLockNotHadInTimeIsBusy(t *testing.T) {
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if c := claim(t, store, "i", 1); len(c.Entries) != 1 {
+	if c := claim(t, patient, "i", 1); len(c.Entries) != 1 {
 		t.Error("the next claim found nothing")
 	}
 	noTransactionIsOpen(t, database)

@@ -75,11 +75,6 @@ func TestTortureFindsEachBrokenRule(t *testing.T) {
 			begin:    "BEGIN",
 			defaults: map[string]string{"default_transaction_isolation": "repeatable read"},
 		},
-		"rows of an expired claim free while its outcome commits": {mutation: mutation{
-			queries: []string{"ClaimBatch"},
-			pattern: `(?s)(FROM fencerow\.ledger_claim c\s+WHERE c\.instance_key = \$\d+::text)(\s+EXCEPT)`,
-			with:    `${1} AND c.lease_expires_at > (SELECT at FROM moment)${2}`,
-		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -93,10 +88,10 @@ func TestTortureFindsEachBrokenRule(t *testing.T) {
 				}
 				s.texts.rewrite = chain(s.texts.rewrite, rewrite)
 			})
-			deadline := time.Now().Add(time.Minute)
+			deadline := time.Now().Add(4 * time.Minute)
 			for len(tr.problems()) == 0 {
 				if time.Now().After(deadline) {
-					t.Fatalf("no violation was found in a minute: %s", tr.summary())
+					t.Fatalf("no violation was found in four minutes: %s", tr.summary())
 				}
 				tr.run(500 * time.Millisecond)
 			}
