@@ -78,6 +78,10 @@ var broken = []struct {
 	{"ledger_outbox", "ledger_outbox_traceparent_syntax", "traceparent", []string{
 		"''", "'00'", "'01" + trace[2:] + "'",
 	}},
+	{"ledger_outbox", "ledger_outbox_enqueued_at_finite", "enqueued_at", []string{"'infinity'", "'-infinity'"}},
+	{"ledger_pending", "ledger_pending_next_retry_at_finite", "next_retry_at", []string{
+		"'infinity'", "'-infinity'",
+	}},
 	{"ledger_pending", "ledger_pending_counts", "attempt_count", []string{"-1"}},
 	{"ledger_pending", "ledger_pending_counts", "expiry_count", []string{"-1"}},
 	{"ledger_pending", "ledger_pending_counts", "life", []string{"0"}},
