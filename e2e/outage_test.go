@@ -139,7 +139,9 @@ FROM fencerow.ledger_claim`) <= 1
 	sent, probes, tried := len(o.stub.Journal())-sentBefore, 0, 0
 	// By the time that each record bears: a busy machine delivers them late.
 	meanwhile := func(records []record) []record {
-		return slices.DeleteFunc(records, func(r record) bool { return r.Time.Before(began) || r.Time.After(ended) })
+		return slices.DeleteFunc(records, func(r record) bool {
+			return r.Time.Before(began) || r.Time.After(ended)
+		})
 	}
 	for _, d := range o.daemons {
 		for _, failure := range meanwhile(d.log("outcome recorded")) {

@@ -82,8 +82,8 @@ func TestClaimerThatWaitedSeesWhatWasClaimed(t *testing.T) {
 	}
 }
 
-// While an outcome is being committed under an expired claim, nobody takes its rows: not those it ends, and not
-// the others either.
+// While an outcome is being committed under an expired claim, nobody takes its rows: not those it ends, and
+// not the others either.
 func TestRowsOfAnExpiredClaimAreHeldWhileItsOutcomeCommits(t *testing.T) {
 	t.Parallel()
 	during, after := claimsAroundAnOpenOutcome(t, nil)
@@ -112,8 +112,9 @@ func TestHoldingOnlyRowsOfLiveClaimsIsFound(t *testing.T) {
 	}
 }
 
-// claimsAroundAnOpenOutcome claims c-0 and c-1 of three rows, lets the claim expire, leaves an outcome of c-0 open
-// under it, and returns what another claim gets meanwhile and, once the outcome is committed, afterwards.
+// claimsAroundAnOpenOutcome claims c-0 and c-1 of three rows, lets the claim expire, leaves an outcome of c-0
+// open under it, and returns what another claim gets meanwhile and, once the outcome is committed,
+// afterwards.
 func claimsAroundAnOpenOutcome(t *testing.T, mutate func(*Store)) (during, after []fencerow.ClaimedEntry) {
 	t.Helper()
 	database := pgtest.NewDatabase(t, schema)

@@ -105,8 +105,24 @@ func open(poolConfig *pgxpool.Config, timeout time.Duration) (*Store, error) {
 	}, nil
 }
 
-// Close closes the connections; it waits for calls in flight.
-func (s *Store) Close() { s.pool.Close() }
+// closeWait bounds Close.
+const closeWait = 5 * time.Second
+
+// Close closes the connections; it waits for calls in flight. A server that does not answer is waited for no
+// longer than five seconds.
+func (s *Store) Close() {
+	closed := make(chan struct{})
+	go func() {
+		s.pool.Close()
+		close(closed)
+	}()
+	timer := time.NewTimer(closeWait)
+	defer timer.Stop()
+	select {
+	case <-closed:
+	case <-timer.C:
+	}
+}
 
 // instanceState is what a process remembers of an instance: hints, never truth.
 type instanceState struct {
