@@ -125,6 +125,10 @@ SELECT count(DISTINCT outbox_id) FROM fencerow.ledger_outcome WHERE status = 'co
 	recoveries := s.checkClaims(journal, killed)
 	open, answered := s.checkSentAgain(journal, killed)
 	equal(t, "requests beyond one an entry", report.Extra(), open+answered)
+	if most := s.enqueued + len(killed)*crashConcurrency; len(journal) > most {
+		t.Errorf("%d sends for %d entries and %d kills at %d deliveries at once, want %d at most",
+			len(journal), s.enqueued, len(killed), crashConcurrency, most)
+	}
 	t.Logf("counted: %d kills, %d of them amid a batch; %d entries booked once each; %d sends, of which %d "+
 		"again because they were in flight at a kill (%d at once) and %d because they were answered and not "+
 		"recorded yet; leases of %s; %d claims recovered by the first claim after they expired, after %s at the "+
@@ -134,8 +138,8 @@ SELECT count(DISTINCT outbox_id) FROM fencerow.ledger_outcome WHERE status = 'co
 }
 
 // checkSentAgain checks that whatever was sent more than once had been sent by a worker that was killed
-// before it could record the answer: at most as many as it sends at once were in flight, and the others were
-// answered just before. It returns how many of both there were.
+// before it could record the answer: at most as many as it sends at once were in flight or answered just
+// before. It returns how many of both there were.
 func (s *crashScene) checkSentAgain(
 	journal []ledgerstub.Record, killed map[string]time.Time,
 ) (open, answered int) {
@@ -163,6 +167,7 @@ func (s *crashScene) checkSentAgain(
 			inFlight[worker]++
 		default:
 			answered++
+			inFlight[worker]++
 			if lag := death.Sub(r.EndedAt); lag > crashPatience {
 				s.t.Errorf("%s had not recorded an answer for %s when it was killed", worker, lag)
 			}
@@ -170,7 +175,7 @@ func (s *crashScene) checkSentAgain(
 	}
 	for worker, n := range inFlight {
 		if n > crashConcurrency {
-			s.t.Errorf("%s had %d deliveries in flight when it was killed", worker, n)
+			s.t.Errorf("%s had %d deliveries in flight or unrecorded when it was killed", worker, n)
 		}
 	}
 	return open, answered

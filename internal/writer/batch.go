@@ -32,10 +32,13 @@ type batch struct {
 	ready   []result
 	aside   []result // ambiguous results of a streak that may yet turn out to be the target's fault
 	giveUp  []fencerow.ReleaseRow
-	busy    time.Duration // spent in deliveries since the recorder last looked
-	ended   int           // deliveries since the recorder last looked
-	done    int           // rows settled
-	tally   tally
+	// taken and written count the groups that the recorder took and wrote; groupWritten is closed with the next.
+	taken, written int
+	groupWritten   chan struct{}
+	busy           time.Duration // spent in deliveries since the recorder last looked
+	ended          int           // deliveries since the recorder last looked
+	done           int           // rows settled
+	tally          tally
 }
 
 // result is what one delivery came to.
@@ -85,8 +88,10 @@ func newBatch(claim *fencerow.Claim, win window, left time.Duration, exempt bool
 		arrived:   make(chan struct{}, 1),
 		delivered: make(chan struct{}),
 		settled:   make(chan struct{}),
-		ready:     make([]result, 0, len(claim.Entries)),
-		tally:     tally{outcomes: map[fencerow.OutcomeKind]int{}},
+
+		groupWritten: make(chan struct{}),
+		ready:        make([]result, 0, len(claim.Entries)),
+		tally:        tally{outcomes: map[fencerow.OutcomeKind]int{}},
 	}
 }
 
@@ -110,9 +115,52 @@ func (b *batch) take(now instant) (row int, first, ok bool) {
 }
 
 // finish hands the result of a running row to the recorder.
+//
+// A worker whose delivery was slow waits until its result is written, so that a crash sends again no more
+// entries than deliveries run at once. A fast ledger would be slowed by that: what it answered while the
+// recorder wrote the group before is sent again too.
 func (b *batch) finish(r result, took time.Duration) {
 	b.mu.Lock()
+	taken := b.taken
+	b.finishLocked(r, took)
+	b.mu.Unlock()
+	if took >= slowDelivery && !r.release && r.lapse == nil {
+		b.awaitWritten(taken)
+	}
+}
+
+// slowDelivery is from when on a delivery takes long enough that waiting for its record beside it costs
+// little.
+const slowDelivery = 5 * time.Millisecond
+
+// awaitWritten waits until a group was written that was taken after the given number of groups, or the batch
+// is settled.
+func (b *batch) awaitWritten(taken int) {
+	for {
+		b.mu.Lock()
+		written, changed := b.written, b.groupWritten
+		b.mu.Unlock()
+		if written > taken {
+			return
+		}
+		select {
+		case <-changed:
+		case <-b.settled:
+			return
+		}
+	}
+}
+
+// noteWritten lets those go on whose results were in the groups taken so far.
+func (b *batch) noteWritten() {
+	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.written = b.taken
+	close(b.groupWritten)
+	b.groupWritten = make(chan struct{})
+}
+
+func (b *batch) finishLocked(r result, took time.Duration) {
 	switch {
 	case r.release:
 		row := fencerow.ReleaseRow{OutboxID: r.outcome.OutboxID, Uncertain: r.outcome.Uncertain}

@@ -146,7 +146,9 @@ func TestTargetHold(t *testing.T) {
 			h.tick()
 			h.tick()
 			equal(t, "others completed", h.counts()[fencerow.StatusCompleted], int64(2*polls))
-			if n := len(h.records("target held")); n > drawsToBlame-1 {
+			// A draw does not count if nobody was answered since the one before, as can happen once here: the
+			// order in which deliveries end is free.
+			if n := len(h.records("target held")); n > drawsToBlame {
 				t.Errorf("the target was held %d times for one entry", n)
 			}
 		})

@@ -51,6 +51,7 @@ func (w *Writer) record(b *batch) {
 		g := w.collect(b, done)
 		w.recordOutcomes(b, g.results)
 		w.release(b, g.releases)
+		b.noteWritten()
 	}
 }
 
@@ -94,6 +95,7 @@ func (w *Writer) collect(b *batch, delivered bool) group {
 	aside := b.aside
 	busy, ended := b.busy, b.ended
 	b.ready, b.giveUp, b.aside, b.busy, b.ended = nil, nil, nil, 0, 0
+	b.taken++
 	b.mu.Unlock()
 
 	var wait []result
