@@ -69,8 +69,6 @@ const (
 	ErrUnavailable Code = "unavailable"
 	// ErrForeignInstance: the correlation id exists, but only under another owner or under none.
 	ErrForeignInstance Code = "foreign_instance"
-	// ErrClaimLost: the claim no longer holds the row.
-	ErrClaimLost Code = "claim_lost"
 	// ErrNotFound: there is no such entry under this instance.
 	ErrNotFound Code = "not_found"
 	// ErrWrongStatus: the entry is not in the status that the caller expected.

@@ -61,8 +61,6 @@ func (a *app) exitStatus(err error) int {
 	case errors.Is(err, fencerow.ErrNotFound), errors.Is(err, fencerow.ErrWrongStatus),
 		errors.Is(err, fencerow.ErrUnavailable), errors.Is(err, fencerow.ErrInstanceHeld):
 		return exitNothingDone
-	case errors.Is(err, fencerow.ErrClaimLost):
-		return exitClaimLost
 	}
 	return config.ExitFailure
 }
