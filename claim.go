@@ -3,6 +3,8 @@ package fencerow
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"fmt"
+	"log/slog"
 	"time"
 )
 
@@ -13,7 +15,8 @@ type WorkerID string
 
 // ClaimToken is the random identity of one claim, the value that every outcome and release is compared with.
 // It is made by the client, so that a claim whose answer was lost can still be given back. It is a version 4
-// UUID and is not a secret towards the database, but is never logged.
+// UUID and is not a secret towards the database, but is never logged: every print form is a constant, and
+// [ClaimToken.UUID] is the one way to its text.
 type ClaimToken [16]byte
 
 // NewClaimToken returns a fresh random token.
@@ -28,8 +31,26 @@ func NewClaimToken() ClaimToken {
 // IsZero reports whether t is the zero token, which no claim has.
 func (t ClaimToken) IsZero() bool { return t == ClaimToken{} }
 
-// String returns the canonical text form of the UUID.
-func (t ClaimToken) String() string {
+// claimTokenShown is what every print form of a [ClaimToken] shows.
+const claimTokenShown = "[claim token]"
+
+// String returns a constant.
+func (t ClaimToken) String() string { return claimTokenShown }
+
+// GoString returns a constant.
+func (t ClaimToken) GoString() string { return claimTokenShown }
+
+// Format writes a constant for every verb.
+func (t ClaimToken) Format(f fmt.State, _ rune) { fmt.Fprint(f, claimTokenShown) }
+
+// LogValue returns a constant.
+func (t ClaimToken) LogValue() slog.Value { return slog.StringValue(claimTokenShown) }
+
+// MarshalText returns a constant. JSON shows it too.
+func (t ClaimToken) MarshalText() ([]byte, error) { return []byte(claimTokenShown), nil }
+
+// UUID returns the canonical text form of the UUID.
+func (t ClaimToken) UUID() string {
 	var b [36]byte
 	hex.Encode(b[:], t[:4])
 	b[8] = '-'

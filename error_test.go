@@ -1,16 +1,12 @@
 package fencerow
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"strings"
 	"testing"
-	"time"
 )
 
 const secret = "postgres://user:p%40ss@host/db payload-sentinel"
@@ -25,39 +21,27 @@ func (l *leaky) String() string   { return l.Text }
 func TestErrorHidesItsCauseInEveryPrintForm(t *testing.T) {
 	t.Parallel()
 	err := NewError("claim batch", ErrStoreTimeout, fmt.Errorf("query: %w", &leaky{secret}))
-	forms := map[string]string{"Error": err.Error(), "wrapped": fmt.Errorf("run: %w", err).Error()}
-	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d", "%T", "%30v", "%.2s", "%p"} {
-		forms[verb] = fmt.Sprintf(verb, err)
-		forms[verb+" of a struct"] = fmt.Sprintf(verb, struct{ Err error }{err})
-		forms[verb+" of a hidden field"] = fmt.Sprintf(verb, struct{ err error }{err})
-	}
-	text, jsonErr := json.Marshal(map[string]any{"error": err})
-	if jsonErr != nil {
-		t.Fatal(jsonErr)
-	}
-	forms["JSON"] = string(text)
-	var log bytes.Buffer
-	for _, h := range []slog.Handler{slog.NewJSONHandler(&log, nil), slog.NewTextHandler(&log, nil)} {
-		record := slog.NewRecord(time.Time{}, slog.LevelError, "failed", 0)
-		record.Add("error", err, "wrapped", fmt.Errorf("run: %w", err), "group",
-			slog.GroupValue(slog.Any("e", err)))
-		if err := h.Handle(t.Context(), record); err != nil {
-			t.Fatal(err)
+	forms := map[string]string{"Error": err.Error()}
+	for name, value := range map[string]any{
+		"pointer": err, "value": *err, "wrapped": fmt.Errorf("run: %w", err), "joined": errors.Join(err, io.EOF),
+		"field": struct{ Err error }{err}, "typed": struct{ Err *Error }{err}, "hidden": struct{ err *Error }{err},
+	} {
+		for form, got := range renderings(t, value) {
+			forms[form+" of "+name] = got
 		}
 	}
-	forms["slog"] = log.String()
 	for form, got := range forms {
 		if strings.Contains(got, "sentinel") || strings.Contains(got, "p%40ss") {
 			t.Errorf("%s shows the cause: %s", form, got)
 		}
 	}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
-		if got := forms[verb]; got != "claim batch: store_timeout" {
+		if got := forms[verb+" of pointer"]; got != "claim batch: store_timeout" {
 			t.Errorf("%s is %q, want the operation and the code", verb, got)
 		}
 	}
-	if forms["JSON"] != `{"error":"store_timeout"}` {
-		t.Errorf("JSON is %s, want the code", forms["JSON"])
+	if got := forms["JSON field of pointer"]; got != `{"Value":"store_timeout"}<nil>` {
+		t.Errorf("JSON is %s, want the code", got)
 	}
 }
 

@@ -36,7 +36,7 @@ func TestGrantsOfTheDaemonAreEnough(t *testing.T) {
 	role := database.NewRole(t, nil)
 	given := block(t, section(t, read(t, "docs/operations.md"), "## Roles and grants"), "sql")
 	database.Exec(t, strings.ReplaceAll(given, "fencerow_daemon", `"`+role.Name+`"`))
-	store, err := pgstore.Open(pgstore.Config{DSN: database.DSN(pgtest.As(role))})
+	store, err := pgstore.Open(pgstore.Config{DSN: fencerow.NewSecret(database.DSN(pgtest.As(role)))})
 	check(t, err)
 	defer store.Close()
 	ctx := t.Context()

@@ -32,7 +32,7 @@ type idler struct {
 func newIdler(t *testing.T, db *pgtest.Database, instance fencerow.InstanceKey) *idler {
 	t.Helper()
 	i := &idler{meter: newMeter(t, db)}
-	store, err := pgstore.Open(pgstore.Config{DSN: i.meter.dsn, MaxConns: 2})
+	store, err := pgstore.Open(pgstore.Config{DSN: fencerow.NewSecret(i.meter.dsn), MaxConns: 2})
 	check(t, err)
 	t.Cleanup(store.Close)
 	adapter, err := ledger.New(ledger.Config{URL: "http://127.0.0.1:9/", Concurrency: 1})

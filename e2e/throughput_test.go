@@ -57,7 +57,7 @@ func (noopLedger) Deliver(context.Context, fencerow.Delivery) fencerow.Answer {
 func benchmarkDrain(b *testing.B, limit int, target fencerow.Ledger) {
 	const instance = "bench"
 	database := pgtest.NewDatabase(b, schema)
-	store, err := pgstore.Open(pgstore.Config{DSN: database.DSN()})
+	store, err := pgstore.Open(pgstore.Config{DSN: fencerow.NewSecret(database.DSN())})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fourblocks2020/fencerow"
 	"github.com/fourblocks2020/fencerow/internal/ledgerstub"
 	"github.com/fourblocks2020/fencerow/internal/migrate"
 	"github.com/fourblocks2020/fencerow/internal/pgstore"
@@ -212,7 +213,7 @@ func status(code int) ledgerstub.Fault {
 
 func openTestStore(t testing.TB, dsn string) *pgstore.Store {
 	t.Helper()
-	store, err := pgstore.Open(pgstore.Config{DSN: dsn, MaxConns: 2})
+	store, err := pgstore.Open(pgstore.Config{DSN: fencerow.NewSecret(dsn), MaxConns: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func (c *migrateUpCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	change, err := migrate.Up(ctx, dsn)
+	change, err := migrate.Up(ctx, dsn.Reveal())
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (c *migrateDownCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	change, err := migrate.DownTo(ctx, dsn, c.To)
+	change, err := migrate.DownTo(ctx, dsn.Reveal(), c.To)
 	if err != nil {
 		return named("--to", err)
 	}
@@ -91,7 +91,7 @@ func (c *migrateStatusCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	status, err := migrate.ReadStatus(ctx, dsn)
+	status, err := migrate.ReadStatus(ctx, dsn.Reveal())
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (c *migrateVerifyCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	found, err := migrate.Verify(ctx, dsn)
+	found, err := migrate.Verify(ctx, dsn.Reveal())
 	if err != nil {
 		return err
 	}

@@ -203,7 +203,7 @@ func startDaemon(t *testing.T, dsn, ledgerURL, tokenFile string) string {
 			t.Errorf("the daemon: %v", err)
 		}
 	})
-	client, err := daemon.NewClient("http://"+address, "")
+	client, err := daemon.NewClient("http://"+address, fencerow.Secret{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -227,7 +227,7 @@ func (p *process) stop() {
 func (p *process) client(token string) *daemon.Client {
 	p.t.Helper()
 	p.awaitEvents("started", 1)
-	c, err := daemon.NewClient("http://"+p.events("started")[0].OpsListen, token)
+	c, err := daemon.NewClient("http://"+p.events("started")[0].OpsListen, fencerow.NewSecret(token))
 	check(p.t, err)
 	return c
 }
@@ -247,7 +247,7 @@ func newScene(t *testing.T) *scene {
 
 func newSceneOn(t *testing.T, db *pgtest.Database) *scene {
 	t.Helper()
-	store, err := pgstore.Open(pgstore.Config{DSN: db.DSN()})
+	store, err := pgstore.Open(pgstore.Config{DSN: fencerow.NewSecret(db.DSN())})
 	check(t, err)
 	t.Cleanup(store.Close)
 	s := &scene{t: t, store: store, stub: ledgerstub.New(ledgerstub.Options{})}

@@ -40,7 +40,7 @@ func TestTheConnectionString(t *testing.T) {
 			line, err := parse(t, tt.variables, "--instance-key=a")
 			check(t, err)
 			got, err := line.Database.DSN()
-			if got != tt.want {
+			if got.Reveal() != tt.want {
 				t.Error("got another connection string")
 			}
 			input, ok := errors.AsType[*fencerow.InputError](err)

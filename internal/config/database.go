@@ -46,15 +46,15 @@ func (d *Database) Validate() error {
 // Given reports whether a connection string was given.
 func (d *Database) Given() bool { return d.DSNFile != "" || os.Getenv(DSNVariable) != "" }
 
-// DSN returns the connection string, which is a secret. It is an [*fencerow.InputError] if there is none.
-func (d *Database) DSN() (string, error) {
+// DSN returns the connection string. It is an [*fencerow.InputError] if there is none.
+func (d *Database) DSN() (fencerow.Secret, error) {
 	if d.DSNFile != "" {
 		return readSecret("dsn_file", d.DSNFile)
 	}
-	if dsn := os.Getenv(DSNVariable); dsn != "" {
+	if dsn := fencerow.NewSecret(os.Getenv(DSNVariable)); !dsn.IsZero() {
 		return dsn, nil
 	}
-	return "", &fencerow.InputError{Field: DSNVariable,
+	return fencerow.Secret{}, &fencerow.InputError{Field: DSNVariable,
 		Problem: "is missing; it holds the PostgreSQL connection " +
 			"string, or --dsn-file (" + variablePrefix + "DSN_FILE) names a file that does"}
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"github.com/fourblocks2020/fencerow"
 	"github.com/fourblocks2020/fencerow/internal/daemon"
 )
 
@@ -17,7 +18,7 @@ func (o *OpsClient) Given() bool { return o.OpsURL != "" }
 
 // Open returns a client. Nothing is sent. The error is an [*fencerow.InputError].
 func (o *OpsClient) Open() (*daemon.Client, error) {
-	token := ""
+	var token fencerow.Secret
 	if o.OpsTokenFile != "" {
 		var err error
 		if token, err = readSecret("ops_token_file", o.OpsTokenFile); err != nil {

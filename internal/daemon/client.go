@@ -39,13 +39,13 @@ const (
 // Client asks a running daemon on its ops listener.
 type Client struct {
 	base  *url.URL
-	token string
+	token fencerow.Secret
 	http  *http.Client
 }
 
 // NewClient returns a client for the daemon at an address such as http://127.0.0.1:8311, with a token unless
-// that is empty. A malformed address is an [*fencerow.InputError].
-func NewClient(opsURL, token string) (*Client, error) {
+// that is zero. A malformed address is an [*fencerow.InputError].
+func NewClient(opsURL string, token fencerow.Secret) (*Client, error) {
 	u, err := url.Parse(opsURL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil ||
 		u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "" {
@@ -124,8 +124,8 @@ func (c *Client) exchange(
 	if err != nil {
 		return nil, fencerow.NewError(op, ErrDaemonUnreachable, err)
 	}
-	if c.token != "" {
-		request.Header.Set("Authorization", "Bearer "+c.token)
+	if !c.token.IsZero() {
+		request.Header.Set("Authorization", "Bearer "+c.token.Reveal())
 	}
 	response, err := c.http.Do(request)
 	if err != nil {

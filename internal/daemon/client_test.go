@@ -19,7 +19,7 @@ func TestAClientsAddressIsChecked(t *testing.T) {
 		"", "127.0.0.1:8311", "ftp://127.0.0.1", "http://", "http://user:" + sentinel + "@127.0.0.1",
 		"http://127.0.0.1/path", "http://127.0.0.1?q=" + sentinel, "http://127.0.0.1#f", "http://%zz" + sentinel,
 	} {
-		_, err := NewClient(address, "")
+		_, err := NewClient(address, fencerow.Secret{})
 		if !errors.Is(err, fencerow.ErrInvalidInput) || strings.Contains(err.Error(), sentinel) {
 			t.Errorf("%q: got %v", address, err)
 		}
@@ -57,7 +57,7 @@ func TestAClientMistrustsAnswers(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			server := httptest.NewServer(tt.answer)
 			defer server.Close()
-			client, err := NewClient(server.URL, "token")
+			client, err := NewClient(server.URL, fencerow.NewSecret("token"))
 			check(t, err)
 			_, err = client.Process(t.Context(), self, "a", false)
 			if !errors.Is(err, tt.want) || strings.Contains(err.Error(), sentinel) {
@@ -68,7 +68,7 @@ func TestAClientMistrustsAnswers(t *testing.T) {
 }
 
 func TestAClientWithoutADaemonSaysSo(t *testing.T) {
-	client, err := NewClient("http://127.0.0.1:1", sentinel)
+	client, err := NewClient("http://127.0.0.1:1", fencerow.NewSecret(sentinel))
 	check(t, err)
 	_, err = client.Ready(context.Background())
 	if !errors.Is(err, ErrDaemonUnreachable) || strings.Contains(err.Error(), sentinel) {
@@ -87,7 +87,7 @@ func TestAClientReadsReadiness(t *testing.T) {
 func TestAClientGivesUpADaemonThatAnswersNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		silent := newPipes()
-		client, err := NewClient("http://127.0.0.1:8311", "")
+		client, err := NewClient("http://127.0.0.1:8311", fencerow.Secret{})
 		check(t, err)
 		client.http.Transport = &http.Transport{DialContext: silent.dial, DisableKeepAlives: true}
 		var conns []net.Conn

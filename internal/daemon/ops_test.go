@@ -63,7 +63,7 @@ func (s *served) request(method, path string, change func(*http.Request)) (statu
 
 func (s *served) client(token string) *Client {
 	s.t.Helper()
-	c, err := NewClient(s.base, token)
+	c, err := NewClient(s.base, fencerow.NewSecret(token))
 	check(s.t, err)
 	return c
 }

@@ -238,7 +238,7 @@ func TestADeliveryMayTakeLongerThanAnyOtherRequest(t *testing.T) {
 			defer close(ended)
 			b.d.ops.serve(listener)
 		}()
-		client, err := NewClient("http://127.0.0.1:8311", "")
+		client, err := NewClient("http://127.0.0.1:8311", fencerow.Secret{})
 		check(t, err)
 		client.http.Transport = &http.Transport{DialContext: listener.dial, DisableKeepAlives: true}
 		got, err := client.Process(t.Context(), self, "a", false)

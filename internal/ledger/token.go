@@ -24,7 +24,9 @@ type tokenFile struct {
 
 	mu     sync.Mutex
 	readAt time.Time // zero: read at the next use
-	value  []string  // the header's value, nil while the file cannot be read; replaced, never changed
+	// value returns the header's value; it is nil while the file cannot be read. It is a function because
+	// package fmt shows the content of everything else, also behind a pointer.
+	value func() []string
 }
 
 // header returns the header's value and whether there is one.
@@ -37,12 +39,16 @@ func (t *tokenFile) header() ([]string, bool) {
 		switch {
 		case !ok:
 			t.value = nil
-		case t.value == nil || t.value[0] != t.prefix+token:
-			t.value = []string{t.prefix + token}
+		case t.value == nil || t.value()[0] != t.prefix+token:
+			value := []string{t.prefix + token} // never changed
+			t.value = func() []string { return value }
 		}
 		t.readAt = now
 	}
-	return t.value, t.value != nil
+	if t.value == nil {
+		return nil, false
+	}
+	return t.value(), true
 }
 
 // refused has the file read at the next use: the ledger did not take the token, and a new one may be there

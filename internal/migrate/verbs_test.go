@@ -241,7 +241,7 @@ func verbs(before int) []verb {
 func TestNoVerbReachesRowsWithoutAnOwner(t *testing.T) {
 	t.Parallel()
 	r, db, before := newHostile(t)
-	store, err := pgstore.Open(pgstore.Config{DSN: db.DSN()})
+	store, err := pgstore.Open(pgstore.Config{DSN: fencerow.NewSecret(db.DSN())})
 	if err != nil {
 		t.Fatal(err)
 	}

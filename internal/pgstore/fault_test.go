@@ -27,7 +27,7 @@ func TestDSNIsInNoError(t *testing.T) {
 		"host=127.0.0.1 password='unterminated-sentinel",
 		"postgres://user-sentinel:pass-sentinel@127.0.0.1:1/database-sentinel?connect_timeout=1",
 	} {
-		store, err := Open(Config{DSN: dsn, Timeout: 300 * time.Millisecond})
+		store, err := Open(Config{DSN: fencerow.NewSecret(dsn), Timeout: 300 * time.Millisecond})
 		if err == nil {
 			_, err = store.Ready(t.Context())
 			store.Close()
@@ -104,7 +104,7 @@ func TestReadOnlyServerIsCalledSo(t *testing.T) {
 func TestPoolOfOneIsEnoughAndAnExhaustedOneIsBusy(t *testing.T) {
 	t.Parallel()
 	database := pgtest.NewDatabase(t, schema)
-	store, err := Open(Config{DSN: database.DSN(), MaxConns: 1})
+	store, err := Open(Config{DSN: fencerow.NewSecret(database.DSN()), MaxConns: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -388,7 +388,7 @@ func TestRowWithoutItsEntryHoldsNobodyUp(t *testing.T) {
 func TestLockedSlotCostsTheSnapshotOnly(t *testing.T) {
 	t.Parallel()
 	database := pgtest.NewDatabase(t, schema)
-	store, err := Open(Config{DSN: database.DSN(), Timeout: time.Second})
+	store, err := Open(Config{DSN: fencerow.NewSecret(database.DSN()), Timeout: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -455,8 +455,9 @@ func TestServerThatSaysNothingIsNotCalledBusy(t *testing.T) {
 	defer listener.Close()
 	address := listener.Addr().(*net.TCPAddr) //nolint:errcheck // a TCP listener's
 	store, err := Open(Config{
-		DSN: fmt.Sprintf("host=127.0.0.1,127.0.0.1 port=%d,%d user=u password=p dbname=d sslmode=disable",
-			address.Port, address.Port),
+		DSN: fencerow.NewSecret(fmt.Sprintf(
+			"host=127.0.0.1,127.0.0.1 port=%d,%d user=u password=p dbname=d sslmode=disable",
+			address.Port, address.Port)),
 		Timeout: 200 * time.Millisecond,
 	})
 	if err != nil {

@@ -68,7 +68,7 @@ type world struct {
 
 // Open returns a store with a small pool of its own.
 func (w *world) Open() fencerow.Store {
-	store, err := Open(Config{DSN: w.dsn, MaxConns: 4})
+	store, err := Open(Config{DSN: fencerow.NewSecret(w.dsn), MaxConns: 4})
 	if err != nil {
 		w.t.Fatalf("open the store: %v", err)
 	}

@@ -12,7 +12,7 @@ import (
 // openOn opens a store on the database; it ends with the test.
 func openOn(t testing.TB, database *pgtest.Database, options ...pgtest.DSNOption) *Store {
 	t.Helper()
-	store, err := Open(Config{DSN: database.DSN(options...), MaxConns: 4})
+	store, err := Open(Config{DSN: fencerow.NewSecret(database.DSN(options...)), MaxConns: 4})
 	if err != nil {
 		t.Fatal(err)
 	}

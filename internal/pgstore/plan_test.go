@@ -71,7 +71,7 @@ func explain(t *testing.T, conn *pgx.Conn, name string) string {
 	if _, err := q.InstanceLock(t.Context(), "i"); err != nil {
 		t.Fatal(err)
 	}
-	token := fencerow.NewClaimToken().String()
+	token := fencerow.NewClaimToken().UUID()
 	statement := map[string]struct{ sql, args string }{
 		"ClaimBatch":    {db.ClaimBatch, ""},
 		"PendingList":   {db.PendingList, ""},

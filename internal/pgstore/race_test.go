@@ -189,7 +189,7 @@ func TestLowerIDThatCommitsLaterIsClaimed(t *testing.T) {
 func TestLockNotHadInTimeIsBusy(t *testing.T) {
 	t.Parallel()
 	database := pgtest.NewDatabase(t, schema)
-	store, err := Open(Config{DSN: database.DSN(), Timeout: time.Second})
+	store, err := Open(Config{DSN: fencerow.NewSecret(database.DSN()), Timeout: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,8 +27,8 @@ const viewTimeout = 60 * time.Second
 
 // Config configures a store.
 type Config struct {
-	// DSN is a libpq connection string or URL. It is a secret: it is parsed and forgotten.
-	DSN string
+	// DSN is a libpq connection string or URL. It is parsed and forgotten.
+	DSN fencerow.Secret
 	// MaxConns bounds the pool; zero means 8.
 	MaxConns int32
 	// Timeout is 100 ms to 1 min; zero means [DefaultTimeout]. A claim uses a fifteenth of its lease where that
@@ -66,10 +66,10 @@ func Open(cfg Config) (*Store, error) {
 	if cfg.Timeout < 100*time.Millisecond || cfg.Timeout > time.Minute {
 		return nil, &fencerow.InputError{Field: "store timeout", Problem: "must be 100ms to 1m"}
 	}
-	if cfg.DSN == "" {
+	if cfg.DSN.IsZero() {
 		return nil, &fencerow.InputError{Field: "dsn", Problem: "is missing; give a PostgreSQL connection string"}
 	}
-	poolConfig, err := pgxpool.ParseConfig(cfg.DSN)
+	poolConfig, err := pgxpool.ParseConfig(cfg.DSN.Reveal())
 	if err != nil {
 		return nil, fencerow.NewError("parse the DSN", fencerow.ErrDSNInvalid, err)
 	}

@@ -231,7 +231,7 @@ func (tr *torture) run(d time.Duration) {
 
 // drain ends every life, with connections that work.
 func (tr *torture) drain() {
-	store, err := Open(Config{DSN: tr.dsn})
+	store, err := Open(Config{DSN: fencerow.NewSecret(tr.dsn)})
 	if err != nil {
 		tr.t.Fatal(err)
 	}
