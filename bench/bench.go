@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+)
+
+// bench is a run.
+type bench struct {
+	options
+	server  *server
+	out     io.Writer
+	results results
+}
+
+// note says something that a reader of the figures must know.
+func (b *bench) note(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	fmt.Fprintln(b.out, "note:", text)
+	b.results.Notes = append(b.results.Notes, text)
+}
+
+// describe prints what the run runs on.
+func (b *bench) describe(ctx context.Context) (err error) {
+	r := &b.results
+	if r.Server, err = b.server.version(ctx); err != nil {
+		return err
+	}
+	if r.Settings, err = b.server.show(ctx); err != nil {
+		return err
+	}
+	r.Machine = fmt.Sprintf("%d cores, %s, %s/%s, %s", runtime.NumCPU(), processor(), runtime.GOOS, runtime.GOARCH,
+		runtime.Version())
+	fmt.Fprintln(b.out, r.Server)
+	fmt.Fprintln(b.out, strings.Join(r.Settings, " "))
+	fmt.Fprintln(b.out, r.Machine)
+	if b.short {
+		b.note("a short run: its figures say nothing")
+	}
+	return nil
+}
+
+// processor names the processor as Linux does.
+func processor() string {
+	content, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return "unknown processor"
+	}
+	for line := range strings.Lines(string(content)) {
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return "unknown processor"
+}
+
+// rounds measures each of several contestants once a round. The order turns with the rounds.
+func (b *bench) rounds(key string, contestants []string, measure func(i, round int) error) error {
+	for round := range b.options.rounds {
+		for i := range contestants {
+			turn := (i + round) % len(contestants)
+			if err := measure(turn, round); err != nil {
+				return err
+			}
+		}
+	}
+	b.print(key)
+	return nil
+}
+
+// add keeps a sample and prints it.
+func (b *bench) add(s sample) {
+	b.results.Samples = append(b.results.Samples, s)
+	fmt.Fprintf(b.out, "  round %d  %-44s %11.0f/s\n", s.Round+1, s.System, s.rate())
+}
+
+// collectGarbage lets each measurement begin with a small heap: the one before leaves none of its work.
+func collectGarbage() { runtime.GC() }
+
+// finish writes what was asked for.
+func (b *bench) finish() error {
+	b.results.derive()
+	b.printRatios()
+	if b.benchstatFile != "" {
+		if err := os.WriteFile(b.benchstatFile, b.results.benchstat(), 0o644); err != nil {
+			return err
+		}
+	}
+	if b.chartFile != "" {
+		if err := writeChart(b.chartFile, &b.results); err != nil {
+			return err
+		}
+	}
+	if b.jsonFile != "" {
+		return b.results.write(b.jsonFile)
+	}
+	return nil
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// runDrain is workload a.
+func runDrain(ctx context.Context, b *bench) error {
+	systems, err := b.systems(ctx)
+	if err != nil {
+		return err
+	}
+	return b.rounds("a", names(systems), func(i, round int) error {
+		s := systems[i]
+		c, err := b.drain(ctx, s.queue, b.n)
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.spec, err)
+		}
+		b.add(sample{Workload: "a", System: s.spec, Setting: s.setting, Round: round, Entries: b.n, cost: c})
+		return nil
+	})
+}
+
+// systems are those of the command line, without those that cannot run here.
+func (b *bench) systems(ctx context.Context) ([]*system, error) {
+	specs := defaultSystems
+	switch {
+	case b.options.systems != "":
+		specs = strings.Split(b.options.systems, ",")
+	case b.tune:
+		specs = nil
+		for _, k := range kinds {
+			specs = append(specs, k.name)
+			for _, t := range k.tries {
+				specs = append(specs, k.name+"/"+t)
+			}
+		}
+	}
+	var systems []*system
+	for _, spec := range specs {
+		s, err := parseSystem(spec)
+		if err != nil {
+			return nil, err
+		}
+		if a, ok := s.queue.(interface {
+			absent(ctx context.Context, s *server) string
+		}); ok {
+			if why := a.absent(ctx, b.server); why != "" {
+				b.note("%s is not measured: %s", s.spec, why)
+				continue
+			}
+		}
+		systems = append(systems, s)
+	}
+	return systems, nil
+}
+
+func names(systems []*system) []string {
+	specs := make([]string, len(systems))
+	for i, s := range systems {
+		specs[i] = s.spec
+	}
+	return specs
+}
+
+// drain fills a fresh database with n entries and measures how they are worked off.
+func (b *bench) drain(ctx context.Context, q queue, n int) (c cost, err error) {
+	db, err := b.server.createDatabase(ctx)
+	if err != nil {
+		return c, err
+	}
+	defer func() { err = errors.Join(err, db.drop()) }()
+	if err := q.prepare(ctx, db); err != nil {
+		return c, fmt.Errorf("prepare: %w", err)
+	}
+	if err := q.fill(ctx, db, 1, n); err != nil {
+		return c, fmt.Errorf("fill: %w", err)
+	}
+	return b.drainFilled(ctx, db, q, n)
+}
+
+// drainFilled measures how the n entries that wait in db are worked off, and counts them.
+func (b *bench) drainFilled(ctx context.Context, db *database, q queue, n int) (c cost, err error) {
+	left, before, err := tally(ctx, db, q.sql())
+	if err != nil {
+		return c, err
+	}
+	if left != int64(n) {
+		return c, fmt.Errorf("%d entries wait, not %d", left, n)
+	}
+	if err := db.settle(ctx); err != nil {
+		return c, err
+	}
+	client, err := q.open(ctx, db, n)
+	if err != nil {
+		return c, fmt.Errorf("open: %w", err)
+	}
+	if c, err = measureDrain(ctx, db, q, client, n); err != nil {
+		return c, err
+	}
+	left, after, err := tally(ctx, db, q.sql())
+	switch {
+	case err != nil:
+		return c, err
+	case left != 0 || after >= 0 && after-before != int64(n):
+		return c, fmt.Errorf("the database counts %d entries left and %d finished of %d", left, after-before, n)
+	}
+	return c, nil
+}
+
+func measureDrain(ctx context.Context, db *database, q queue, client consumer, n int) (c cost, err error) {
+	conn, err := pgx.Connect(ctx, db.dsn) // before the clock starts: looks are not to pay for connecting
+	if err != nil {
+		return c, errors.Join(err, client.stop(ctx))
+	}
+	defer func() { _ = conn.Close(context.Background()) }() // nothing depends on it
+	collectGarbage()
+	m, err := startMeter(ctx, db, client.cpu)
+	if err == nil {
+		err = client.begin(ctx)
+	}
+	if err == nil {
+		err = awaitDelivered(ctx, client, n)
+	}
+	if err == nil {
+		err = awaitRecorded(ctx, conn, q.sql())
+	}
+	if err == nil {
+		err = m.stop(ctx)
+	}
+	delivered := client.delivered()
+	if err := errors.Join(err, client.stop(ctx)); err != nil {
+		return c, err
+	}
+	if delivered != int64(n) {
+		return c, fmt.Errorf("%d deliveries of %d entries", delivered, n)
+	}
+	return m.finish(ctx)
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout)
+	cancel()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// workload is one kind of measurement.
+type workload struct {
+	key, title string
+	run        func(ctx context.Context, b *bench) error
+}
+
+var workloads = []workload{
+	{"a", "drain what is enqueued, delivery does nothing", runDrain},
+}
+
+// options are what a run was asked for.
+type options struct {
+	run, systems  string
+	n, rounds     int
+	hold          time.Duration
+	short, tune   bool
+	jsonFile      string
+	chartFile     string
+	benchstatFile string
+	settings      settingsFlag
+}
+
+func parse(args []string, w io.Writer) (options, error) {
+	o := options{settings: serverSettings()}
+	f := flag.NewFlagSet("bench", flag.ContinueOnError)
+	f.SetOutput(w)
+	f.StringVar(&o.run, "run", "all", "workloads, separated by commas: "+listWorkloads())
+	f.StringVar(&o.systems, "systems", "", "systems of workload a, by commas, instead of all: "+
+		strings.Join(systemNames(), ", ")+"; each may have settings, such as river/workers=500/cooldown=1ms")
+	f.IntVar(&o.n, "n", 200_000, "entries of a drain")
+	f.IntVar(&o.rounds, "rounds", 3, "rounds of each measurement")
+	f.DurationVar(&o.hold, "hold", time.Minute,
+		"how long a rate must be held in workload d; the readers of g take twice that")
+	f.BoolVar(&o.short, "short", false,
+		"a small run that shows that everything works; its figures say nothing")
+	f.BoolVar(&o.tune, "tune", false, "run workload a with every setting that was considered for each system")
+	f.StringVar(&o.jsonFile, "json", "", "file for the results and the ratios, such as docs/bench.json")
+	f.StringVar(&o.chartFile, "chart", "", "SVG file for the chart, such as docs/bench.svg")
+	f.StringVar(&o.benchstatFile, "benchstat", "",
+		"file for the rounds of the drains in the format of benchstat")
+	f.Var(o.settings, "set", "setting of the server, NAME=VALUE; may be repeated")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	if o.n < 1 || o.rounds < 1 || o.hold <= 0 {
+		return o, fmt.Errorf("-n, -rounds and -hold must be positive")
+	}
+	if o.short {
+		o.n, o.rounds, o.hold = min(o.n, shortEntries), 1, min(o.hold, shortHold)
+	}
+	return o, nil
+}
+
+// What -short runs at most.
+const (
+	shortEntries = 2000
+	shortHold    = time.Second
+)
+
+func listWorkloads() string {
+	keys := make([]string, len(workloads))
+	for i, w := range workloads {
+		keys[i] = w.key + " (" + w.title + ")"
+	}
+	return strings.Join(keys, ", ")
+}
+
+// chosen returns the workloads that were asked for, in their own order.
+func (o *options) chosen() ([]workload, error) {
+	if o.run == "all" {
+		return workloads, nil
+	}
+	keys := strings.Split(o.run, ",")
+	for _, key := range keys {
+		if !slices.ContainsFunc(workloads, func(w workload) bool { return w.key == key }) {
+			return nil, fmt.Errorf("no workload %q: there are %s", key, listWorkloads())
+		}
+	}
+	unwanted := func(w workload) bool { return !slices.Contains(keys, w.key) }
+	return slices.DeleteFunc(slices.Clone(workloads), unwanted), nil
+}
+
+func run(ctx context.Context, args []string, w io.Writer) (err error) {
+	o, err := parse(args, w)
+	if err != nil {
+		return err
+	}
+	chosen, err := o.chosen()
+	if err != nil {
+		return err
+	}
+	s, err := startServer(ctx, o.settings)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closeErr := s.close(); err == nil {
+			err = closeErr
+		}
+	}()
+	b := &bench{options: o, server: s, out: w, results: results{Started: time.Now().UTC()}}
+	if err := b.describe(ctx); err != nil {
+		return err
+	}
+	for _, wl := range chosen {
+		fmt.Fprintf(w, "\n(%s) %s\n", wl.key, wl.title)
+		if err := wl.run(ctx, b); err != nil {
+			return fmt.Errorf("workload %s: %w", wl.key, err)
+		}
+	}
+	return b.finish()
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// sample is one measurement of one contestant in one round.
+type sample struct {
+	Workload string `json:"workload"`
+	System   string `json:"system"`
+	Setting  string `json:"setting,omitempty"`
+	Round    int    `json:"round"`
+	// Entries is how many entries the time and the cost are of.
+	Entries int `json:"entries"`
+	cost
+	// Values are further figures, by name and unit.
+	Values map[string]float64 `json:"values,omitempty"`
+}
+
+// rate returns entries a second.
+func (s *sample) rate() float64 { return float64(s.Entries) / s.Seconds }
+
+// ratio compares two contestants of one run.
+type ratio struct {
+	Measure string  `json:"measure"`
+	Ratio   float64 `json:"ratio"`
+}
+
+// figure is a measured value that is no ratio.
+type figure struct {
+	Measure string  `json:"measure"`
+	Value   float64 `json:"value"`
+	Unit    string  `json:"unit"`
+}
+
+// results are all that a run found out.
+type results struct {
+	// Ratios are the measures that the project promises; Others compare further systems and settings.
+	Ratios   []ratio   `json:"ratios"`
+	Others   []ratio   `json:"other_ratios"`
+	Figures  []figure  `json:"figures"`
+	Started  time.Time `json:"started"`
+	Machine  string    `json:"machine"`
+	Server   string    `json:"server"`
+	Settings []string  `json:"settings"`
+	Notes    []string  `json:"notes"`
+	Samples  []sample  `json:"samples"`
+}
+
+// comparison is a ratio to be made: of what over what, in one workload.
+type comparison struct {
+	measure, workload, over, under string
+	promised                       bool
+}
+
+// comparisons lists the ratios of rates. A contestant is named as its samples name it.
+var comparisons = []comparison{
+	{"a_river", "a", "fencerow", "river", true},
+	{"a_graphile", "a", "fencerow", "graphile", true},
+	{"a_watermill", "a", "fencerow", "watermill", true},
+	{"a_limit", "a", "fencerow", "limit", true},
+	{"b_http", "b", "fencerow", "bare", true},
+	{"c_insert", "c", "fencerow", "insert", true},
+	{"c_river_many", "c", "fencerow many", "river many", true},
+	{"d_river", "d", "fencerow", "river", true},
+	{"f_growth", "f", "grown", "empty", true},
+	{"g_snapshot", "g", "held", "free", true},
+
+	{"a_gue", "a", "fencerow", "gue", false},
+	{"a_pgmq", "a", "fencerow", "pgmq", false},
+	{"a_river_default", "a", "fencerow", "river/default=true", false},
+	{"a_batch_100", "a", "fencerow/batch=100", "fencerow", false},
+	{"b_http_batch_100", "b", "fencerow/batch=100", "bare", false},
+	{"c_river", "c", "fencerow", "river", false},
+	{"c_copy", "c", "fencerow many", "copy", false},
+	{"f_growth_2m", "f", "2M finished", "empty", false},
+	{"g_river", "g", "river held", "river free", false},
+	{"j_10", "j", "10 instances", "1 instance", false},
+	{"j_100", "j", "100 instances", "1 instance", false},
+}
+
+// rates returns the rate of each round of a contestant.
+func (r *results) rates(workload, system string) map[int]float64 {
+	rates := map[int]float64{}
+	for i := range r.Samples {
+		if s := &r.Samples[i]; s.Workload == workload && s.System == system {
+			rates[s.Round] = s.rate()
+		}
+	}
+	return rates
+}
+
+// derive makes the ratios of what was measured.
+func (r *results) derive() {
+	r.Ratios, r.Others = []ratio{}, []ratio{}
+	for _, c := range comparisons {
+		value := ratioOf(r.rates(c.workload, c.over), r.rates(c.workload, c.under))
+		if math.IsNaN(value) {
+			continue
+		}
+		made := ratio{Measure: c.measure, Ratio: math.Round(value*1000) / 1000}
+		if c.promised {
+			r.Ratios = append(r.Ratios, made)
+		} else {
+			r.Others = append(r.Others, made)
+		}
+	}
+}
+
+// contestants returns the systems of a workload in the order in which they were first measured.
+func (r *results) contestants(workload string) []string {
+	var systems []string
+	for i := range r.Samples {
+		if s := &r.Samples[i]; s.Workload == workload && !slices.Contains(systems, s.System) {
+			systems = append(systems, s.System)
+		}
+	}
+	return systems
+}
+
+// of returns the samples of a contestant.
+func (r *results) of(workload, system string) []sample {
+	var samples []sample
+	for _, s := range r.Samples {
+		if s.Workload == workload && s.System == system {
+			samples = append(samples, s)
+		}
+	}
+	return samples
+}
+
+// write writes the results as JSON.
+func (r *results) write(file string) error {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, append(text, '\n'), 0o644)
+}
+
+// benchstat returns the rounds of all drains in the format of Go's benchmarks, one line a round.
+func (r *results) benchstat() []byte {
+	var b bytes.Buffer
+	for i := range r.Samples {
+		s := &r.Samples[i]
+		if s.Entries == 0 || s.Seconds == 0 {
+			continue
+		}
+		name := strings.NewReplacer(" ", "_", "-", "_").Replace(s.Workload + "/" + s.System)
+		fmt.Fprintf(&b, "BenchmarkBench/%s %d %.1f ns/op %.0f entries/s %.1f WAL-B/op ",
+			name, s.Entries, s.Seconds*1e9/float64(s.Entries), s.rate(), per(float64(s.WAL), s.Entries))
+		fmt.Fprintf(&b, "%.2f client-us/op %.2f server-us/op\n",
+			per(s.ClientCPU*1e6, s.Entries), per(s.ServerCPU*1e6, s.Entries))
+	}
+	return b.Bytes()
+}
+
+// per divides by a number of entries.
+func per(total float64, entries int) float64 { return total / float64(max(entries, 1)) }

@@ -1,0 +1,39 @@
+-- name: backend
+SELECT pg_backend_pid();
+
+-- name: version
+SELECT version();
+
+-- name: setting
+SELECT current_setting($1::text);
+
+-- name: has_extension
+SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = $1::text);
+
+-- name: wal_inspect_available
+SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'pg_walinspect')
+    AND current_setting('server_version_num')::integer >= 150000;
+
+-- name: create_wal_inspect
+CREATE EXTENSION pg_walinspect;
+
+-- name: vacuum
+VACUUM ANALYZE;
+
+-- name: checkpoint
+CHECKPOINT;
+
+-- name: wal_position
+SELECT pg_current_wal_flush_lsn()::text;
+
+-- name: wal_between
+SELECT pg_wal_lsn_diff($2::text::pg_lsn, $1::text::pg_lsn)::bigint;
+
+-- name: wal_images
+SELECT coalesce(sum(fpi_size), 0)::bigint FROM pg_get_wal_stats($1::text::pg_lsn, $2::text::pg_lsn, true);
+
+-- name: commits
+SELECT coalesce(sum(xact_commit), 0)::bigint FROM pg_stat_database WHERE datname = $1::text;
+
+-- name: dead
+SELECT coalesce(sum(n_tup_upd + n_tup_del), 0)::bigint FROM pg_stat_user_tables;
