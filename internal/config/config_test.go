@@ -152,6 +152,7 @@ func TestBadValuesAreUsageErrorsThatNameTheSetting(t *testing.T) {
 		{"OpsListenEveryInterface", []string{"--ops-listen=:8080"}, "--ops-token-file"},
 		{"OpsTokenFileMissing", []string{"--ops-token-file=" + exposed + sentinel}, "--ops-token-file"},
 		{"UnknownFlag", []string{"--dsn=" + sentinel}, "unknown flag --dsn"},
+		{"SecretForAFlag", []string{"--" + sentinel}, "unknown flag"},
 		{"Argument", []string{"postgres://u:" + sentinel + "@h/db"}, "unexpected argument"},
 		{"ArgumentForASwitch", []string{"--ledger-quote-key=" + sentinel}, "--ledger-quote-key"},
 		{"StatusNoNumber", []string{"--ledger-retryable-status=404," + sentinel}, "--ledger-retryable-status"},

@@ -53,6 +53,7 @@ const hint = `, did you mean (?:one of )?"[a-z", -]+\?`
 var (
 	fromVariable = regexp.MustCompile(` \(from envar (FENCEROW_[A-Z_]+)=`)
 	unexpected   = regexp.MustCompile(`(?s)^unexpected (flag argument|argument|token) .*?(|` + hint + `)$`)
+	unknownFlag  = regexp.MustCompile(`^unknown flag --?[a-z][a-z-]{0,23}(|` + hint + `)$`)
 	quotedValue  = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 )
 
@@ -69,6 +70,9 @@ func withoutValues(text string) string {
 	}
 	if m := unexpected.FindStringSubmatch(text); m != nil {
 		return "unexpected " + m[1] + m[2]
+	}
+	if strings.HasPrefix(text, "unknown flag ") && !unknownFlag.MatchString(text) {
+		return "unknown flag" + source // more than a mistyped name: a secret may have been pasted as one
 	}
 	if strings.HasPrefix(text, "expected ") || strings.HasPrefix(text, "unknown flag ") {
 		return text + source // what is quoted there are names of commands and flags
