@@ -39,7 +39,7 @@ func newIdler(t *testing.T, db *pgtest.Database, instance fencerow.InstanceKey) 
 	check(t, err)
 	t.Cleanup(adapter.Close)
 	everything := &slog.HandlerOptions{Level: slog.Level(math.MinInt)}
-	i.obs, err = observe.New(slog.NewTextHandler(&i.log, everything), instance, nil)
+	i.obs, err = observe.New(slog.NewTextHandler(&i.log, everything), instance, observe.Alerting{})
 	check(t, err)
 	i.writer, err = writer.New(store, adapter, i.obs, writer.Config{Instance: instance, Worker: "idler"})
 	check(t, err)

@@ -69,7 +69,7 @@ func benchmarkDrain(b *testing.B, limit int, target fencerow.Ledger) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	observer, err := observe.New(handler, instance, nil)
+	observer, err := observe.New(handler, instance, observe.Alerting{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -173,7 +173,7 @@ func startDaemon(t *testing.T, dsn, ledgerURL, tokenFile string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	observer, err := observe.New(handler, desk, nil)
+	observer, err := observe.New(handler, desk, observe.Alerting{})
 	if err != nil {
 		t.Fatal(err)
 	}

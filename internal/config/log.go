@@ -38,5 +38,5 @@ func (l *Log) Observer(w io.Writer, instance fencerow.InstanceKey) (*observe.Obs
 	if err != nil {
 		return nil, err
 	}
-	return observe.New(handler, instance, nil)
+	return observe.New(handler, instance, observe.Alerting{})
 }

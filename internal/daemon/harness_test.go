@@ -83,7 +83,7 @@ func (l *logs) observer(t testing.TB) *observe.Observer {
 	t.Helper()
 	handler, err := observe.NewHandler(l, observe.FormatJSON, slog.LevelDebug)
 	check(t, err)
-	observer, err := observe.New(handler, self, nil)
+	observer, err := observe.New(handler, self, observe.Alerting{})
 	check(t, err)
 	return observer
 }

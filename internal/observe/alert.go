@@ -1,50 +1,112 @@
 package observe
 
-import "github.com/fourblocks2020/fencerow"
+import (
+	"log/slog"
+	"time"
+
+	"github.com/fourblocks2020/fencerow"
+)
 
 // AlertEvent names what an alert is about. The vocabulary is closed.
 type AlertEvent string
 
 // The alert events.
 const (
-	// AlertEntryBlocked: an entry was parked and waits for an operator.
+	// AlertEntryBlocked: an entry was parked and waits for an operator. Its count is entries.
 	AlertEntryBlocked AlertEvent = "entry_blocked"
-	// AlertTargetHeld: the ledger as a whole fails; deliveries are on hold.
+	// AlertTargetHeld: the ledger as a whole has failed for longer than [Alerting.HeldAfter]; deliveries are on
+	// hold. Its count is holds.
 	AlertTargetHeld AlertEvent = "target_held"
+	// AlertTargetResumed: a hold that was told of is over. It resolves the [AlertTargetHeld] of its reason.
+	AlertTargetResumed AlertEvent = "target_resumed"
+	// AlertLeaseLost: claims were lost in series: [lossSeries] of them within [lossWindow]. Its count is claims.
+	AlertLeaseLost AlertEvent = "lease_lost"
 	// AlertStaleFencingToken: the ledger has seen a later claim's fencing token for an entry that this worker
-	// still holds.
+	// still holds. Its count is deliveries.
 	AlertStaleFencingToken AlertEvent = "stale_fencing_token"
 )
 
-// Alert is what a person should look at, in codes and keys only.
+// Alert is what a person should look at, in codes and counts only. Event, Outcome and Reason are its cause.
 type Alert struct {
-	Event         AlertEvent             `json:"event"`
-	Instance      fencerow.InstanceKey   `json:"instance_key"`
-	CorrelationID fencerow.CorrelationID `json:"correlation_id,omitempty"`
-	Outcome       fencerow.OutcomeKind   `json:"outcome,omitempty"`
-	Reason        fencerow.ReasonCode    `json:"reason,omitempty"`
+	Event    AlertEvent
+	Instance fencerow.InstanceKey
+	Outcome  fencerow.OutcomeKind // empty where an alert is about no entry
+	Reason   fencerow.ReasonCode  // empty where there is none
+	// Count is how often that happened since the last alert of the cause: once told at once, more often told
+	// when the window of the cause ended.
+	Count int64
+	// At is when the alert was told.
+	At time.Time
 }
 
-// Alerter takes alerts somewhere. The log always has them, as the record of the event itself, so that an
-// Alerter is an addition.
+// Alerter takes alerts somewhere. The log is the default one and always has them, as event "alert", so that
+// another is an addition.
 //
-// Alert is called from delivery and recording goroutines, concurrently: it must be safe for that, must not
-// block on a network (queue, and drop when the queue is full), and must not call back into the writer.
+// Alert is called by one goroutine at a time, in the order in which things happened, and holds up deliveries
+// while it runs: it must not block (queue, and drop when the queue is full) and must not call back into the
+// observer's methods that raise alerts.
 type Alerter interface {
 	Alert(a Alert)
 }
 
-func (o *Observer) alert(a Alert) {
-	if o.alerter == nil {
+// Defaults and bounds of an [Alerting].
+const (
+	DefaultHeldAfter   = time.Minute
+	DefaultAlertWindow = 5 * time.Minute
+	// MinAlertTime and MaxAlertTime bound both.
+	MinAlertTime = 100 * time.Millisecond
+	MaxAlertTime = 24 * time.Hour
+)
+
+// Alerting says where alerts go, and when they are told. Zero values mean the defaults, and the log alone.
+type Alerting struct {
+	// Sink takes the alerts beside the log; nil means the log alone.
+	Sink Alerter
+	// HeldAfter is how long the target must be on hold before that is told. A shorter hold is none of anybody's.
+	HeldAfter time.Duration
+	// Window is how long alerts of a cause that was told are counted before they are told as one.
+	Window time.Duration
+}
+
+// checked returns a with its defaults filled in, or an [*fencerow.InputError].
+func (a Alerting) checked() (Alerting, error) {
+	if a.HeldAfter == 0 {
+		a.HeldAfter = DefaultHeldAfter
+	}
+	if a.Window == 0 {
+		a.Window = DefaultAlertWindow
+	}
+	const problem = "must be from 100ms to 24h"
+	switch {
+	case a.HeldAfter < MinAlertTime || a.HeldAfter > MaxAlertTime:
+		return a, &fencerow.InputError{Field: "alert_held_after", Problem: problem}
+	case a.Window < MinAlertTime || a.Window > MaxAlertTime:
+		return a, &fencerow.InputError{Field: "alert_window", Problem: problem}
+	}
+	return a, nil
+}
+
+// tell writes an alert to the log and hands it to the sink. The record of a resolved alert is no error.
+func (o *Observer) tell(c cause, count int64) {
+	level := slog.LevelError
+	if c.event == AlertTargetResumed {
+		level = slog.LevelInfo
+	}
+	attrs := []slog.Attr{slog.String(keyAlert, safe(c.event))}
+	if c.outcome != "" {
+		attrs = append(attrs, slog.String(keyOutcome, safe(c.outcome)))
+	}
+	if c.reason != "" {
+		attrs = append(attrs, slog.String(keyReason, safe(c.reason)))
+	}
+	o.write(level, "alert", append(attrs, slog.Int64(keyCount, count))...)
+	if o.alerts.sink == nil {
 		return
 	}
-	a.Instance = o.instance
-	a.CorrelationID = fencerow.CorrelationID(safe(a.CorrelationID))
-	if a.Reason != "" {
-		a.Reason = fencerow.ReasonCode(reason(a.Reason))
-	}
-	// An alerter that panics must not take a delivery with it. There is nobody to tell but the log, which has
-	// the event already.
+	// A sink that panics must not take a delivery with it. There is nobody to tell but the log, which has the
+	// alert already.
 	defer func() { _ = recover() }()
-	o.alerter.Alert(a)
+	o.alerts.sink.Alert(Alert{
+		Event: c.event, Instance: o.instance, Outcome: c.outcome, Reason: c.reason, Count: count, At: time.Now(),
+	})
 }

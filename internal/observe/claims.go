@@ -64,13 +64,15 @@ func (o *Observer) TargetedClaim(result ClaimResult, id fencerow.CorrelationID) 
 // DroppedNothing stands for the outcome of a row that was to be released.
 const DroppedNothing fencerow.OutcomeKind = "none"
 
-// ClaimLost counts and logs one row whose outcome or release was refused because the claim does not hold it
-// any more. dropped is the outcome that was not recorded.
+// ClaimLost counts and logs one row whose outcome or release was refused because the claim, that of the epoch
+// given, does not hold it any more, and raises an alert if claims are lost in series. dropped is the outcome
+// that was not recorded.
 func (o *Observer) ClaimLost(
-	why fencerow.LostReason, id fencerow.CorrelationID, dropped fencerow.OutcomeKind,
+	epoch fencerow.ClaimEpoch, why fencerow.LostReason, id fencerow.CorrelationID, dropped fencerow.OutcomeKind,
 ) {
 	o.counters.lost.Add(1)
 	o.write(slog.LevelWarn, "claim lost",
 		slog.String(keyClaimResult, string(ResultLost)), slog.String(keyReason, safe(why)),
 		slog.String(keyCorrelationID, safe(id)), slog.String(keyDropped, safe(dropped)))
+	o.claimLost(epoch, why)
 }

@@ -12,23 +12,30 @@ import (
 type Observer struct {
 	instance fencerow.InstanceKey
 	log      *slog.Logger
-	alerter  Alerter
 	counters counters
+	alerts   alerts
 }
 
-// New returns an observer for the instance that writes to handler. alerter may be nil: the log alone has the
-// alerts then. A malformed key or a missing handler is an [*fencerow.InputError].
-func New(handler slog.Handler, instance fencerow.InstanceKey, alerter Alerter) (*Observer, error) {
+// New returns an observer for the instance that writes to handler and raises alerts as alerting says. A
+// malformed key, a missing handler or a time out of bounds is an [*fencerow.InputError]. It runs no goroutine
+// of its own but for timers; [Observer.CloseAlerts] stops those.
+func New(handler slog.Handler, instance fencerow.InstanceKey, alerting Alerting) (*Observer, error) {
 	if err := instance.Validate(); err != nil {
 		return nil, err
 	}
 	if handler == nil {
 		return nil, &fencerow.InputError{Field: "log", Problem: "is missing a handler"}
 	}
+	alerting, err := alerting.checked()
+	if err != nil {
+		return nil, err
+	}
 	return &Observer{
 		instance: instance,
 		log:      slog.New(handler.WithAttrs([]slog.Attr{slog.String(keyInstance, safe(instance))})),
-		alerter:  alerter,
+		alerts: alerts{
+			sink: alerting.Sink, heldAfter: alerting.HeldAfter, length: alerting.Window, causes: map[cause]*window{},
+		},
 	}, nil
 }
 
@@ -51,6 +58,7 @@ const (
 	keyExcType        = "exc_type"
 	keyWorker         = "worker"
 	keyOpsListen      = "ops_listen"
+	keyAlert          = "alert"
 )
 
 // always is passed to the logger: an observer writes no matter whether the work it describes was cancelled.

@@ -36,18 +36,15 @@ func (o *Observer) OutcomeFailed(f Failure) {
 		slog.String(keyOutcome, safe(f.Kind)), slog.String(keyReason, reason(f.Reason)),
 		slog.String(keyCorrelationID, safe(f.CorrelationID)),
 	}
-	alert := Alert{CorrelationID: f.CorrelationID, Outcome: f.Kind, Reason: f.Reason}
 	if !f.Kind.Terminal() {
 		o.write(slog.LevelWarn, "outcome recorded", append(attrs, slog.Int(keyAttempt, f.Attempt))...)
 		if f.Reason == fencerow.ReasonStaleFencingToken {
-			alert.Event = AlertStaleFencingToken
-			o.alert(alert)
+			o.raise(cause{AlertStaleFencingToken, f.Kind, f.Reason}, 1)
 		}
 		return
 	}
 	o.write(slog.LevelError, "outcome recorded", attrs...)
-	alert.Event = AlertEntryBlocked
-	o.alert(alert)
+	o.raise(cause{AlertEntryBlocked, f.Kind, f.Reason}, 1)
 }
 
 // SnapshotRejected logs that an outcome was recorded but the snapshot in the ledger's answer was refused.
@@ -64,14 +61,15 @@ func (o *Observer) RecordAbandoned(code fencerow.Code, ids []fencerow.Correlatio
 		slog.Any(keyCorrelationIDs, safeIDs(ids)))
 }
 
-// TargetHeld logs that the ledger as a whole fails and that deliveries are on hold but for probes. To be
-// called on the change only.
+// TargetHeld logs that the ledger as a whole fails and that deliveries are on hold but for probes, and raises
+// an alert if that lasts. To be called on the change only.
 func (o *Observer) TargetHeld(why fencerow.ReasonCode) {
 	o.write(slog.LevelWarn, "target held", slog.String(keyReason, reason(why)))
-	o.alert(Alert{Event: AlertTargetHeld, Reason: why})
+	o.holdBegins(why)
 }
 
 // TargetResumed logs that a delivery was answered again; why is the reason of the hold that ends.
 func (o *Observer) TargetResumed(why fencerow.ReasonCode) {
 	o.write(slog.LevelInfo, "target resumed", slog.String(keyReason, reason(why)))
+	o.holdEnds()
 }

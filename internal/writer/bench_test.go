@@ -28,7 +28,7 @@ func benchmarkWriter(b *testing.B, limit int) {
 	store := memstore.New(memstore.Options{})
 	handler, err := observe.NewHandler(io.Discard, observe.FormatJSON, slog.LevelInfo)
 	check(b, err)
-	obs, err := observe.New(handler, self, nil)
+	obs, err := observe.New(handler, self, observe.Alerting{})
 	check(b, err)
 	cfg := testConfig()
 	cfg.BatchLimit, cfg.Concurrency = limit, DefaultConcurrency
@@ -61,7 +61,7 @@ func BenchmarkEmptyPoll(b *testing.B) {
 	store := memstore.New(memstore.Options{})
 	handler, err := observe.NewHandler(io.Discard, observe.FormatJSON, slog.LevelInfo)
 	check(b, err)
-	obs, err := observe.New(handler, self, nil)
+	obs, err := observe.New(handler, self, observe.Alerting{})
 	check(b, err)
 	w, err := New(store, noopLedger{}, obs, testConfig())
 	check(b, err)

@@ -48,7 +48,7 @@ func newHarness(t testing.TB, change func(*Config)) *harness {
 	h.faults = &faults{Claimer: h.store}
 	handler, err := observe.NewHandler(h.log, observe.FormatJSON, slog.LevelDebug)
 	check(t, err)
-	h.obs, err = observe.New(handler, self, nil)
+	h.obs, err = observe.New(handler, self, observe.Alerting{})
 	check(t, err)
 	h.w = h.writer(change)
 	return h
@@ -411,7 +411,7 @@ func observerOf(t testing.TB, log *syncBuffer, instance fencerow.InstanceKey) *o
 	t.Helper()
 	handler, err := observe.NewHandler(log, observe.FormatJSON, slog.LevelDebug)
 	check(t, err)
-	obs, err := observe.New(handler, instance, nil)
+	obs, err := observe.New(handler, instance, observe.Alerting{})
 	check(t, err)
 	return obs
 }

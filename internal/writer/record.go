@@ -157,7 +157,7 @@ func (w *Writer) reportRecorded(b *batch, results []result, verdicts []fencerow.
 		if !v.Applied && !ours {
 			sum.lost++
 			sum.outcome, sum.reason, sum.wasLost = "", string(v.Lost), true
-			w.obs.ClaimLost(v.Lost, e.CorrelationID, o.Kind)
+			w.obs.ClaimLost(b.claim.Epoch, v.Lost, e.CorrelationID, o.Kind)
 			continue
 		}
 		sum.outcomes[o.Kind]++
@@ -208,7 +208,7 @@ func (w *Writer) release(b *batch, rows []fencerow.ReleaseRow) {
 		}
 		sum.lost++
 		sum.reason, sum.wasLost = string(v.Lost), true
-		w.obs.ClaimLost(v.Lost, ids[i], observe.DroppedNothing)
+		w.obs.ClaimLost(b.claim.Epoch, v.Lost, ids[i], observe.DroppedNothing)
 	}
 	w.settle(b, len(rows), sum)
 }
