@@ -33,8 +33,8 @@ func (b *bench) describe(ctx context.Context) (err error) {
 	if r.Settings, err = b.server.show(ctx); err != nil {
 		return err
 	}
-	r.Machine = fmt.Sprintf("%d cores, %s, %s/%s, %s", runtime.NumCPU(), processor(), runtime.GOOS, runtime.GOARCH,
-		runtime.Version())
+	r.Machine = fmt.Sprintf("%d cores, %s, %s/%s, %s",
+		runtime.NumCPU(), processor(), runtime.GOOS, runtime.GOARCH, runtime.Version())
 	fmt.Fprintln(b.out, r.Server)
 	fmt.Fprintln(b.out, strings.Join(r.Settings, " "))
 	fmt.Fprintln(b.out, r.Machine)

@@ -28,7 +28,9 @@ func writeChart(file string, r *results) error {
 		values[place], labels[place] = median(all), system
 		lowest, highest := percentile(all, 0), percentile(all, 100)
 		ranges.XYs = append(ranges.XYs, plotter.XY{X: median(all), Y: float64(place)})
-		ranges.XErrors = append(ranges.XErrors, struct{ Low, High float64 }{median(all) - lowest, highest - median(all)})
+		ranges.XErrors = append(ranges.XErrors, struct{ Low, High float64 }{
+			Low: median(all) - lowest, High: highest - median(all),
+		})
 	}
 	bars, err := plotter.NewBarChart(values, vg.Points(16))
 	if err != nil {

@@ -47,13 +47,13 @@ func (b *bench) systems(ctx context.Context) ([]*system, error) {
 		if err != nil {
 			return nil, err
 		}
-		if a, ok := s.queue.(interface {
-			absent(ctx context.Context, s *server) string
-		}); ok {
-			if why := a.absent(ctx, b.server); why != "" {
-				b.note("%s is not measured: %s", s.spec, why)
+		if c, ok := s.queue.(checked); ok {
+			detail, err := c.check(ctx, b.server)
+			if err != nil {
+				b.note("%s is not measured: %s", s.spec, err)
 				continue
 			}
+			s.setting = detail + ", " + s.setting
 		}
 		systems = append(systems, s)
 	}
@@ -107,8 +107,8 @@ func (b *bench) drainFilled(ctx context.Context, db *database, q queue, n int) (
 	switch {
 	case err != nil:
 		return c, err
-	case left != 0 || after >= 0 && after-before != int64(n):
-		return c, fmt.Errorf("the database counts %d entries left and %d finished of %d", left, after-before, n)
+	case left != 0 || after >= 0 && after-max(before, 0) != int64(n):
+		return c, fmt.Errorf("the database counts %d entries left and %d finished of %d", left, after, n)
 	}
 	return c, nil
 }

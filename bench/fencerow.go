@@ -24,7 +24,8 @@ const instance = fencerow.InstanceKey("bench")
 var fencerowKind = kind{
 	name: "fencerow",
 	tries: []string{
-		"batch=100", "batch=500", "concurrency=1", "concurrency=4", "concurrency=8", "concurrency=16", "budget=4000",
+		"batch=100", "batch=500", "concurrency=1", "concurrency=4", "concurrency=8", "concurrency=16",
+		"budget=4000",
 	},
 	build: func(p params) (queue, string, error) {
 		q := &fencerowQueue{

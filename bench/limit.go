@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
@@ -48,11 +47,12 @@ func (q *limitQueue) open(ctx context.Context, db *database, n int) (consumer, e
 }
 
 type limitConsumer struct {
-	conns       []*pgx.Conn
-	batch, n    int
-	taken, done atomic.Int64
-	begun       bool
-	ended       chan error
+	conns    []*pgx.Conn
+	batch, n int
+	inProcess
+	taken atomic.Int64
+	begun bool
+	ended chan error
 }
 
 func (c *limitConsumer) begin(ctx context.Context) error {
@@ -82,12 +82,9 @@ func (c *limitConsumer) work(ctx context.Context, conn *pgx.Conn) error {
 		if err != nil {
 			return err
 		}
-		c.done.Add(tag.RowsAffected())
+		c.count.Add(tag.RowsAffected())
 	}
 }
-
-func (c *limitConsumer) delivered() int64            { return c.done.Load() }
-func (c *limitConsumer) cpu() (time.Duration, error) { return ownCPU() }
 
 func (c *limitConsumer) stop(ctx context.Context) (err error) {
 	if c.begun {

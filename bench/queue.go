@@ -36,6 +36,13 @@ type consumer interface {
 	stop(ctx context.Context) error
 }
 
+// checked is a queue that not every machine can run.
+type checked interface {
+	// check makes ready what can be, and returns what to say of what was found; the error says why the queue
+	// cannot be measured here.
+	check(ctx context.Context, s *server) (detail string, err error)
+}
+
 // system is a queue with the setting it runs with.
 type system struct {
 	// spec is the name and what differs from the setting that was found best.
@@ -54,7 +61,7 @@ type kind struct {
 }
 
 var kinds = []kind{
-	fencerowKind, limitKind, riverKind,
+	fencerowKind, limitKind, riverKind, watermillKind, graphileKind, pgmqKind, gueKind,
 }
 
 func systemNames() []string {
@@ -67,7 +74,8 @@ func systemNames() []string {
 
 // defaultSystems is what workload a runs: each at its best setting, and some as they come.
 var defaultSystems = []string{
-	"fencerow", "fencerow/batch=100", "limit", "river", "river/default=true",
+	"fencerow", "fencerow/batch=100", "limit", "river", "river/default=true", "watermill", "graphile", "pgmq",
+	"gue",
 }
 
 // params are the settings of a system in a spec.

@@ -165,7 +165,7 @@ type riverConsumer struct {
 	pool    *pgxpool.Pool
 	clients []*river.Client[pgx.Tx]
 	started int
-	count   atomic.Int64
+	inProcess
 }
 
 func (c *riverConsumer) begin(ctx context.Context) error {
@@ -177,9 +177,6 @@ func (c *riverConsumer) begin(ctx context.Context) error {
 	}
 	return nil
 }
-
-func (c *riverConsumer) delivered() int64            { return c.count.Load() }
-func (c *riverConsumer) cpu() (time.Duration, error) { return ownCPU() }
 
 func (c *riverConsumer) stop(ctx context.Context) (err error) {
 	for _, client := range c.clients[:c.started] {

@@ -120,10 +120,10 @@ func (s *server) show(ctx context.Context) ([]string, error) {
 	return lines, nil
 }
 
-// hasExtension reports whether an extension can be created here.
-func (s *server) hasExtension(ctx context.Context, name string) (has bool, err error) {
-	err = s.admin.QueryRow(ctx, query("server", "has_extension"), name).Scan(&has)
-	return has, err
+// extensionVersion returns the version of an extension that can be created here, "" if it cannot.
+func (s *server) extensionVersion(ctx context.Context, name string) (version string, err error) {
+	err = s.admin.QueryRow(ctx, query("server", "extension_version"), name).Scan(&version)
+	return version, err
 }
 
 // database is an empty database of its own for one measurement.

@@ -7,8 +7,8 @@ SELECT version();
 -- name: setting
 SELECT current_setting($1::text);
 
--- name: has_extension
-SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = $1::text);
+-- name: extension_version
+SELECT coalesce((SELECT default_version FROM pg_available_extensions WHERE name = $1::text), '');
 
 -- name: wal_inspect_available
 SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'pg_walinspect')
