@@ -61,6 +61,10 @@ func (d *Database) DSN(options ...DSNOption) string {
 	return withSettings(d.server.dsn, settings...)
 }
 
+// Server returns the connection string under which another test binary finds this database's server, in the
+// variable TREX_POSTGRESQL_TEST_DSN. Only under the same one does it see which databases are in use.
+func (d *Database) Server() string { return d.server.dsn }
+
 // Connect returns a connection of the owner's. It is closed when the test ends.
 func (d *Database) Connect(t testing.TB, options ...DSNOption) *pgx.Conn {
 	t.Helper()
