@@ -38,7 +38,7 @@ func (d *delivery) open(ctx context.Context, w io.Writer) (*deliverer, error) {
 	if err != nil {
 		return nil, err
 	}
-	observer, err := d.Log.Observer(w, d.Own.Instance.Key())
+	observer, err := d.Log.Observer(w, d.Own.Instance.Key(), observe.Alerting{})
 	if err != nil {
 		return nil, err
 	}
@@ -67,6 +67,7 @@ func (d *deliverer) close(ctx context.Context) {
 	defer cancel()
 	// Its error says that deliveries were cancelled; there are none any more.
 	_ = d.Shutdown(ctx)
+	d.observer.CloseAlerts()
 	d.ledger.Close()
 	d.store.Close()
 }

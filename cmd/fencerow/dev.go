@@ -114,6 +114,7 @@ func (c *devCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	defer s.ledger.Close()
+	defer s.observer.CloseAlerts()
 	s.introduce(a)
 	if err := s.prepare(ctx); err != nil {
 		return err
@@ -152,7 +153,7 @@ func (c *devCmd) build(s *stage, stderr io.Writer) error {
 		logTo = stderr
 	}
 	logs := config.Log{Format: string(observe.FormatText), Level: "info"}
-	if s.observer, err = logs.Observer(logTo, s.instance); err != nil {
+	if s.observer, err = logs.Observer(logTo, s.instance, observe.Alerting{}); err != nil {
 		return err
 	}
 	w, err := writer.New(s.store, adapter, s.observer, writer.Config{

@@ -28,6 +28,7 @@ type commandLine struct {
 	Writer   config.Writer   `embed:""`
 	Daemon   config.Daemon   `embed:""`
 	Log      config.Log      `embed:""`
+	Alerts   config.Alerts   `embed:""`
 
 	Version kong.VersionFlag `help:"Show the version."`
 }
@@ -94,9 +95,15 @@ func serve(ctx context.Context, line *commandLine, stderr io.Writer) (err error)
 		}
 	}()
 	instance := line.Instance.Key()
-	if observer, err = line.Log.Observer(log, instance); err != nil {
+	sender, err := line.Alerts.Webhook()
+	if err != nil {
 		return err
 	}
+	if observer, err = line.Log.Observer(log, instance, line.Alerts.Alerting(sender)); err != nil {
+		return err
+	}
+	forAlerts := lastAlerts(sender, line.Writer.Grace)
+	defer startAlerts(observer, sender, forAlerts)()
 	ledger, err := line.Ledger.Open(line.Writer.Concurrency)
 	if err != nil {
 		return err
@@ -115,12 +122,12 @@ func serve(ctx context.Context, line *commandLine, stderr io.Writer) (err error)
 	}
 	d, err := daemon.New(line.Daemon.Config(daemon.Config{
 		Store: store, Writer: delivery, Observer: observer,
-		Worker: line.Writer.WorkerID(), Grace: line.Writer.Grace,
+		Worker: line.Writer.WorkerID(), Grace: line.Writer.Grace - forAlerts,
 	}))
 	if err != nil {
 		return err
 	}
-	err = runWithin(ctx, line.Writer.Grace-lastRecords(line.Writer.Grace), d.Run, store.Close)
+	err = runWithin(ctx, line.Writer.Grace-forAlerts-lastRecords(line.Writer.Grace), d.Run, store.Close)
 	if errors.Is(err, errOverdue) {
 		observer.Notify(observe.NoticeStopOverdue)
 	}

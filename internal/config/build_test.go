@@ -129,7 +129,7 @@ func TestObserverAndDaemonAreBuilt(t *testing.T) {
 	line, err := parse(t, nil, "--instance-key=a", "--log-format=json", "--ops-listen=off",
 		"--ledger-interval-sec=0.05")
 	check(t, err)
-	observer, err := line.Log.Observer(io.Discard, line.Instance.Key())
+	observer, err := line.Log.Observer(io.Discard, line.Instance.Key(), line.Alerts.Alerting(nil))
 	check(t, err)
 	if observer.Instance() != "a" {
 		t.Errorf("got an observer of %s", observer.Instance())

@@ -33,6 +33,7 @@ type commandLine struct {
 	Writer   Writer   `embed:""`
 	Daemon   Daemon   `embed:""`
 	Log      Log      `embed:""`
+	Alerts   Alerts   `embed:""`
 }
 
 // parse reads a command line under the variables given, and no other of ours.
@@ -151,6 +152,18 @@ func TestBadValuesAreUsageErrorsThatNameTheSetting(t *testing.T) {
 		{"OpsListenExposed", []string{"--ops-listen=0.0.0.0:0"}, "--ops-token-file"},
 		{"OpsListenEveryInterface", []string{"--ops-listen=:8080"}, "--ops-token-file"},
 		{"OpsTokenFileMissing", []string{"--ops-token-file=" + exposed + sentinel}, "--ops-token-file"},
+		{"AlertHeldAfterTooShort", []string{"--alert-held-after=99ms"},
+			"--alert-held-after (FENCEROW_ALERT_HELD_AFTER)"},
+		{"AlertHeldAfterZero", []string{"--alert-held-after=0s"}, "--alert-held-after"},
+		{"AlertWindowTooLong", []string{"--alert-window=25h"}, "--alert-window (FENCEROW_ALERT_WINDOW)"},
+		{"WebhookWithoutASecret", []string{"--alert-webhook-url=https://alerts.example/" + sentinel},
+			"--alert-webhook-secret-file (FENCEROW_ALERT_WEBHOOK_SECRET_FILE)"},
+		{"WebhookSecretThatIsNone", []string{"--alert-webhook-url=https://alerts.example/" + sentinel,
+			"--alert-webhook-secret-file=" + exposed}, "--alert-webhook-secret-file"},
+		{"WebhookOverPlainHTTP", []string{"--alert-webhook-url=http://alerts.example/" + sentinel},
+			"--alert-webhook-url (FENCEROW_ALERT_WEBHOOK_URL)"},
+		{"WebhookSecretWithoutAnAddress", []string{"--alert-webhook-secret-file=" + exposed},
+			"--alert-webhook-url"},
 		{"UnknownFlag", []string{"--dsn=" + sentinel}, "unknown flag --dsn"},
 		{"SecretForAFlag", []string{"--" + sentinel}, "unknown flag"},
 		{"Argument", []string{"postgres://u:" + sentinel + "@h/db"}, "unexpected argument"},

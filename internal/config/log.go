@@ -32,11 +32,14 @@ func (l *Log) Handler(w io.Writer) (slog.Handler, error) {
 	return handler, asFlag(err)
 }
 
-// Observer returns an observer for the instance that writes to w.
-func (l *Log) Observer(w io.Writer, instance fencerow.InstanceKey) (*observe.Observer, error) {
+// Observer returns an observer for the instance that writes to w and raises alerts as alerting says.
+func (l *Log) Observer(
+	w io.Writer, instance fencerow.InstanceKey, alerting observe.Alerting,
+) (*observe.Observer, error) {
 	handler, err := l.Handler(w)
 	if err != nil {
 		return nil, err
 	}
-	return observe.New(handler, instance, observe.Alerting{})
+	observer, err := observe.New(handler, instance, alerting)
+	return observer, asFlag(err)
 }

@@ -14,12 +14,15 @@ import (
 	"github.com/fourblocks2020/fencerow/internal/pgstore"
 )
 
+const webhookSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
 // Everything that is built from a secret, and everything that holds one on the way, printed in every form.
 func TestNothingThatHoldsASecretShowsIt(t *testing.T) {
 	const dsn = "postgres://u:" + sentinel + "@127.0.0.1:1/db"
 	tokenPath := file(t, "token-"+sentinel)
 	line, err := parse(t, map[string]string{"FENCEROW_DSN": dsn}, "--instance-key=a",
-		"--ledger-url=http://127.0.0.1:1/", "--ledger-token-file="+tokenPath, "--ops-token-file="+tokenPath)
+		"--ledger-url=http://127.0.0.1:1/", "--ledger-token-file="+tokenPath, "--ops-token-file="+tokenPath,
+		"--alert-webhook-url=http://127.0.0.1:1/"+sentinel, "--alert-webhook-secret-file="+file(t, webhookSecret))
 	check(t, err)
 	secret, err := line.Database.DSN()
 	check(t, err)
@@ -29,13 +32,15 @@ func TestNothingThatHoldsASecretShowsIt(t *testing.T) {
 	adapter, err := line.Ledger.Open(1)
 	check(t, err)
 	t.Cleanup(adapter.Close)
+	sender, err := line.Alerts.Webhook()
+	check(t, err)
 	ops := OpsClient{OpsURL: "http://127.0.0.1:1", OpsTokenFile: tokenPath}
 	client, err := ops.Open()
 	check(t, err)
 	for _, held := range []any{
 		line, *line, secret, pgstore.Config{DSN: secret}, &pgstore.Config{DSN: secret}, store, ops, client, *client,
 		ledger.Config{TokenFile: tokenPath}, adapter, *adapter, []*ledger.HTTP{adapter},
-		daemon.Config{OpsTokenFile: tokenPath},
+		daemon.Config{OpsTokenFile: tokenPath}, line.Alerts, sender, line.Alerts.Alerting(sender),
 		struct {
 			hidden fencerow.Secret
 			store  *pgstore.Store

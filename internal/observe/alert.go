@@ -88,16 +88,18 @@ func (a Alerting) checked() (Alerting, error) {
 
 // tell writes an alert to the log and hands it to the sink. The record of a resolved alert is no error.
 func (o *Observer) tell(c cause, count int64) {
+	c.event, c.outcome = AlertEvent(safe(c.event)), fencerow.OutcomeKind(safe(c.outcome))
+	c.reason = fencerow.ReasonCode(safe(c.reason))
 	level := slog.LevelError
 	if c.event == AlertTargetResumed {
 		level = slog.LevelInfo
 	}
-	attrs := []slog.Attr{slog.String(keyAlert, safe(c.event))}
+	attrs := []slog.Attr{slog.String(keyAlert, string(c.event))}
 	if c.outcome != "" {
-		attrs = append(attrs, slog.String(keyOutcome, safe(c.outcome)))
+		attrs = append(attrs, slog.String(keyOutcome, string(c.outcome)))
 	}
 	if c.reason != "" {
-		attrs = append(attrs, slog.String(keyReason, safe(c.reason)))
+		attrs = append(attrs, slog.String(keyReason, string(c.reason)))
 	}
 	o.write(level, "alert", append(attrs, slog.Int64(keyCount, count))...)
 	if o.alerts.sink == nil {
