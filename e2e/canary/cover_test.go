@@ -1,0 +1,115 @@
+package canary
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/fourblocks2020/fencerow"
+)
+
+// vocabularies are the types whose constants are what a failure can be shown as.
+var vocabularies = []string{"Code", "ReasonCode", "RefusedWhy", "LostReason", "Notice", "AlertEvent"}
+
+// prefixes begin the names of other constants that are one.
+var prefixes = []string{"code", "reason", "NotReady"}
+
+func TestEveryCodeHasARow(t *testing.T) {
+	t.Parallel()
+	covered := map[string]bool{}
+	for _, s := range scenes() {
+		for _, r := range s.rows(t) {
+			for _, code := range r.codes {
+				covered[code] = true
+			}
+		}
+	}
+	known := codesOfTheSource(t)
+	for _, reason := range fencerow.ReasonCodes() {
+		known[string(reason)] = "ReasonCodes"
+	}
+	if len(known) < 90 {
+		t.Fatalf("only %d codes were found in the source", len(known))
+	}
+	for code, where := range known {
+		if !covered[code] {
+			t.Errorf("no row shows %s (%s)", code, where)
+		}
+	}
+	for code := range covered {
+		if known[code] == "" {
+			t.Errorf("a row stands for %s, which is no code", code)
+		}
+	}
+}
+
+// codesOfTheSource returns the values of the constants of the vocabularies and where they are declared.
+func codesOfTheSource(t *testing.T) map[string]string {
+	known := map[string]string{}
+	err := filepath.WalkDir(filepath.Join("..", ".."), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := entry.Name()
+		if entry.IsDir() && (strings.HasPrefix(name, ".") && len(name) > 2 || name == "bench" || name == "faults") {
+			return fs.SkipDir
+		}
+		if entry.IsDir() || filepath.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		for _, declaration := range file.Decls {
+			if group, ok := declaration.(*ast.GenDecl); ok && group.Tok == token.CONST {
+				addCodes(known, path, group)
+			}
+		}
+		return nil
+	})
+	check(t, err)
+	return known
+}
+
+func addCodes(known map[string]string, path string, group *ast.GenDecl) {
+	for _, spec := range group.Specs {
+		values, ok := spec.(*ast.ValueSpec)
+		if !ok {
+			continue
+		}
+		for i, name := range values.Names {
+			if i >= len(values.Values) || !isCode(name.Name, values.Type) {
+				continue
+			}
+			literal, ok := values.Values[i].(*ast.BasicLit)
+			if !ok || literal.Kind != token.STRING {
+				continue // another name of a code
+			}
+			value, err := strconv.Unquote(literal.Value)
+			if err == nil && fencerow.ReasonCode(value).Valid() {
+				known[value] = path
+			}
+		}
+	}
+}
+
+// isCode reports whether a constant is a word of a vocabulary, by its type or its name.
+func isCode(name string, of ast.Expr) bool {
+	switch of := of.(type) {
+	case *ast.Ident:
+		return slices.Contains(vocabularies, of.Name)
+	case *ast.SelectorExpr:
+		return slices.Contains(vocabularies, of.Sel.Name)
+	}
+	return slices.ContainsFunc(prefixes, func(prefix string) bool {
+		rest, ok := strings.CutPrefix(name, prefix)
+		return ok && rest != "" && rest[0] >= 'A' && rest[0] <= 'Z'
+	})
+}
