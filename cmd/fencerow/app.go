@@ -22,7 +22,7 @@ type app struct {
 
 // say tells a person something; it is no data.
 func (a *app) say(format string, args ...any) {
-	fmt.Fprintf(a.stderr, "fencerow: "+format+"\n", args...)
+	fmt.Fprintln(a.stderr, "fencerow: "+visible(fmt.Sprintf(format, args...)))
 }
 
 // print writes a command's data: the document, or for people what table makes of it.
@@ -67,7 +67,7 @@ type table struct{ w *tabwriter.Writer }
 func (t *table) row(cells ...any) {
 	texts := make([]string, len(cells))
 	for i, cell := range cells {
-		if texts[i] = fmt.Sprint(cell); cell == nil || texts[i] == "" {
+		if texts[i] = visible(fmt.Sprint(cell)); cell == nil || texts[i] == "" {
 			texts[i] = "-"
 		}
 	}
@@ -75,7 +75,9 @@ func (t *table) row(cells ...any) {
 }
 
 // line writes a line that is no row.
-func (t *table) line(format string, args ...any) { fmt.Fprintf(t.w, format+"\n", args...) }
+func (t *table) line(format string, args ...any) {
+	fmt.Fprintln(t.w, visible(fmt.Sprintf(format, args...)))
+}
 
 // marshalLine renders a document as one line of JSON without characters that a terminal would obey.
 func marshalLine(document any) ([]byte, error) {
