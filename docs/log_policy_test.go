@@ -18,6 +18,12 @@ func TestEveryFailureOfTheWebhookIsExplained(t *testing.T) {
 		constants(t, "internal/observe", "WebhookFailure"))
 }
 
+func TestEveryClaimResultIsExplained(t *testing.T) {
+	t.Parallel()
+	sameSet(t, "claim result", firstColumn(t, section(t, read(t, "docs/interfaces.md"), "### Claim results")),
+		constants(t, "internal/observe", "ClaimResult"))
+}
+
 // Each attribute of a record is named by a constant of observe, and each constant is documented.
 func TestEveryAttributeOfARecordIsExplained(t *testing.T) {
 	t.Parallel()

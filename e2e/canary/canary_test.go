@@ -28,6 +28,7 @@ func scenes() []scene {
 		{"ledger", ledgerScene}, {"database", databaseScene}, {"postgres", postgresScene},
 		{"commands", commandScene}, {"migrations", migrationScene},
 		{"ops", opsScene}, {"stale", staleScene}, {"configuration", configScene},
+		{"webhook", webhookScene}, {"slow_webhook", slowWebhookScene},
 		{"memstore", memoryScene}, {"pgstore", storeScene}, {"forms", formScene},
 	}
 }

@@ -14,10 +14,14 @@ import (
 	"github.com/fourblocks2020/fencerow"
 )
 
-// vocabularies are the types whose constants are what a failure can be shown as.
-var vocabularies = []string{"Code", "ReasonCode", "RefusedWhy", "LostReason", "Notice", "AlertEvent"}
+// harmless are the types whose constants are no failure. Those of every other type of text are what a failure
+// can be shown as.
+var harmless = []string{
+	"AnswerClass", "Certainty", "Check", "ClaimResult", "Command", "EnqueueResult", "Format", "Kind", "Mode",
+	"OutcomeKind", "ResolveResult", "Rule", "Scope", "SkipReason", "Status", "string",
+}
 
-// prefixes begin the names of other constants that are one.
+// prefixes begin the names of constants without a type that are what a failure can be shown as.
 var prefixes = []string{"code", "reason", "NotReady"}
 
 func TestEveryCodeHasARow(t *testing.T) {
@@ -100,13 +104,13 @@ func addCodes(known map[string]string, path string, group *ast.GenDecl) {
 	}
 }
 
-// isCode reports whether a constant is a word of a vocabulary, by its type or its name.
+// isCode reports whether a constant is what a failure can be shown as, by its type or its name.
 func isCode(name string, of ast.Expr) bool {
 	switch of := of.(type) {
 	case *ast.Ident:
-		return slices.Contains(vocabularies, of.Name)
+		return !slices.Contains(harmless, of.Name)
 	case *ast.SelectorExpr:
-		return slices.Contains(vocabularies, of.Sel.Name)
+		return !slices.Contains(harmless, of.Sel.Name)
 	}
 	return slices.ContainsFunc(prefixes, func(prefix string) bool {
 		rest, ok := strings.CutPrefix(name, prefix)

@@ -14,6 +14,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -26,6 +27,14 @@ type hostileLedger struct {
 	mu      sync.Mutex
 	answers map[string]ledgerAnswer // by the part of a correlation id before the first dot
 	conns   map[net.Conn]struct{}
+	sent    []string
+}
+
+// requests are what it was sent, headers and all.
+func (l *hostileLedger) requests() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.sent)
 }
 
 // ledgerAnswer is how it treats requests for an entry.
@@ -95,6 +104,11 @@ func (l *hostileLedger) answer(conn net.Conn) {
 	if err != nil {
 		return
 	}
+	var head strings.Builder
+	_ = request.Header.Write(&head) // a builder takes everything
+	l.mu.Lock()
+	l.sent = append(l.sent, strings.ReplaceAll(head.String(), "\r", "")+string(sent))
+	l.mu.Unlock()
 	key := request.Header.Get("Idempotency-Key")
 	if request.Method == http.MethodGet {
 		key = request.URL.Path[strings.LastIndex(request.URL.Path, "/")+1:]

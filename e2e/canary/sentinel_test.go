@@ -32,6 +32,8 @@ const (
 	databaseText secret = "zqxdatabasetextxqz"
 	setting      secret = "zqxsettingxqz"
 	panicText    secret = "zqxpanictextxqz"
+	// webhookSecret signs alerts.
+	webhookSecret secret = "zqxwebhooksecretxqz"
 	// reference is a ledger's own name of a booking. The database keeps it, and `fencerow show` shows it; a log
 	// never does.
 	reference secret = "zqxreferencexqz"
@@ -39,7 +41,7 @@ const (
 
 func secrets() []secret {
 	return []secret{credential, account, ledgerToken, opsToken, password, dsnPart, payload, providerText,
-		databaseText, setting, panicText, reference}
+		databaseText, setting, panicText, webhookSecret, reference}
 }
 
 // hostile is text around a secret that would end a record, colour a terminal, or break a parser.
