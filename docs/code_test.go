@@ -28,7 +28,9 @@ func TestEveryReasonIsExplained(t *testing.T) {
 func TestEveryErrorCodeIsExplained(t *testing.T) {
 	t.Parallel()
 	inCode := constants(t, ".", "Code")
-	for _, folder := range []string{"internal/writer", "internal/daemon"} {
+	for _, folder := range []string{
+		"internal/writer", "internal/daemon", "internal/slots", "internal/slots/natsrpc",
+	} {
 		inCode = append(inCode, constants(t, folder, "Code")...)
 	}
 	sameSet(t, "error code", listed(t, "operations.md", "### Error codes"), inCode)

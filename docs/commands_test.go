@@ -76,7 +76,7 @@ func sharedSettings(t *testing.T) string {
 		"PostgreSQL connection string, a secret. Required, unless a file is named. |\n")
 	for _, group := range []any{
 		config.Instance{}, config.Database{}, config.Ledger{}, config.Writer{}, config.Daemon{}, config.Log{},
-		config.Alerts{},
+		config.NATS{}, config.Alerts{},
 		config.OpsClient{},
 	} {
 		of := reflect.TypeOf(group)

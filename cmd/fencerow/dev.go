@@ -21,6 +21,7 @@ import (
 	"github.com/fourblocks2020/fencerow/internal/ledgerstub"
 	"github.com/fourblocks2020/fencerow/internal/memstore"
 	"github.com/fourblocks2020/fencerow/internal/observe"
+	"github.com/fourblocks2020/fencerow/internal/slots"
 	"github.com/fourblocks2020/fencerow/internal/writer"
 )
 
@@ -165,6 +166,7 @@ func (c *devCmd) build(s *stage, stderr io.Writer) error {
 	}
 	cfg := daemon.Config{
 		Store: s.store, Writer: w, Observer: s.observer, Worker: devWorker, Interval: devInterval, Grace: devGrace,
+		Slots: slots.NewBuilder(s.store, s.instance, slots.CountersOf(s.observer)),
 	}
 	if !c.Once {
 		cfg.OpsListen = c.OpsListen

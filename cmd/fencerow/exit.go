@@ -9,6 +9,8 @@ import (
 	"github.com/fourblocks2020/fencerow/internal/config"
 	"github.com/fourblocks2020/fencerow/internal/daemon"
 	"github.com/fourblocks2020/fencerow/internal/migrate"
+	"github.com/fourblocks2020/fencerow/internal/slots"
+	"github.com/fourblocks2020/fencerow/internal/slots/natsrpc"
 )
 
 // The exit statuses beside those in internal/config. They are a contract: see docs/interfaces.md.
@@ -101,6 +103,16 @@ var hints = map[fencerow.Code]string{
 	daemon.ErrDaemonUnreachable:   "check that fencerowd runs and that --ops-url leads to its ops listener",
 	daemon.ErrDaemonToken:         "give the daemon's token with --ops-token-file (FENCEROW_OPS_TOKEN_FILE)",
 	daemon.ErrDaemonOtherInstance: "the daemon at --ops-url serves another instance; nothing was done",
+	natsrpc.ErrUnreachable:        "check that the NATS server runs and that --nats-url leads to it",
+	natsrpc.ErrCredentials: "give what the NATS server asks for with --nats-creds-file or --nats-token-file " +
+		"(FENCEROW_NATS_CREDS_FILE, FENCEROW_NATS_TOKEN_FILE)",
+	natsrpc.ErrTLS: "check the server's certificate against --nats-ca-file (FENCEROW_NATS_CA_FILE), and that " +
+		"both sides want TLS",
+	natsrpc.ErrNobodyListens: "no fencerowd listens on this NATS: check that one runs with FENCEROW_NATS_URL, " +
+		"and is allowed to subscribe to " + slots.Subject,
+	natsrpc.ErrNoAnswer: "other daemons may listen on this NATS, but none of this instance answered: check " +
+		"that fencerowd runs for it, and what its log says of nats",
+	slots.ErrAnswerTooLarge: "there are more slots than fit into one answer; ask with --ops-url",
 }
 
 func hintOf(err error) string {

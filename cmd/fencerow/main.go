@@ -48,6 +48,7 @@ type commands struct {
 	Show      showCmd      `cmd:"" group:"Views" help:"Show everything about one entry."`
 	Counts    countsCmd    `cmd:"" group:"Views" help:"Count the entries by status."`
 	Claims    claimsCmd    `cmd:"" group:"Views" help:"List the claims that stand."`
+	Slots     slotsCmd     `cmd:"" group:"Views" help:"Ask the running daemon for the strategy slots, and for its counters."`
 	Legacy    legacyCmd    `cmd:"" group:"Views" help:"Count or export entries from before ownership."`
 
 	Hold   holdCmd   `cmd:"" group:"Instance" help:"Pause the instance: nothing is claimed until it is resumed."`

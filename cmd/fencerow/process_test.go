@@ -14,6 +14,7 @@ import (
 	"github.com/fourblocks2020/fencerow/internal/ledgerstub"
 	"github.com/fourblocks2020/fencerow/internal/observe"
 	"github.com/fourblocks2020/fencerow/internal/pgtest"
+	"github.com/fourblocks2020/fencerow/internal/slots"
 	"github.com/fourblocks2020/fencerow/internal/writer"
 )
 
@@ -190,6 +191,7 @@ func startDaemon(t *testing.T, dsn, ledgerURL, tokenFile string) string {
 	d, err := daemon.New(daemon.Config{
 		Store: store, Writer: w, Observer: observer, Worker: "daemon", Interval: time.Hour, Grace: time.Second,
 		OpsListen: address, OpsTokenFile: tokenFile,
+		Slots: slots.NewBuilder(store, desk, slots.CountersOf(observer)),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/fourblocks2020/fencerow/internal/config"
 	"github.com/fourblocks2020/fencerow/internal/daemon"
 	"github.com/fourblocks2020/fencerow/internal/observe"
+	"github.com/fourblocks2020/fencerow/internal/slots"
 	"github.com/fourblocks2020/fencerow/internal/writer"
 )
 
@@ -27,6 +28,7 @@ type commandLine struct {
 	Ledger   config.Ledger   `embed:""`
 	Writer   config.Writer   `embed:""`
 	Daemon   config.Daemon   `embed:""`
+	NATS     config.NATS     `embed:""`
 	Log      config.Log      `embed:""`
 	Alerts   config.Alerts   `embed:""`
 
@@ -120,8 +122,13 @@ func serve(ctx context.Context, line *commandLine, stderr io.Writer) (err error)
 	if err != nil {
 		return err
 	}
+	builder := slots.NewBuilder(store, instance, slots.CountersOf(observer))
+	responder, err := newResponder(line, builder, observer)
+	if err != nil {
+		return err
+	}
 	d, err := daemon.New(line.Daemon.Config(daemon.Config{
-		Store: store, Writer: delivery, Observer: observer,
+		Store: store, Writer: delivery, Observer: observer, Slots: builder, Responder: responder,
 		Worker: line.Writer.WorkerID(), Grace: line.Writer.Grace - forAlerts,
 	}))
 	if err != nil {

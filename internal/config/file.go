@@ -11,24 +11,30 @@ import (
 // maxSecretFile bounds a file that holds one secret, in bytes.
 const maxSecretFile = 16 << 10
 
-// readSecret reads a regular file of one line; opening a pipe could block for ever. Why a file cannot be read
-// is not told apart: an error of the operating system repeats the path, which may be a secret pasted into the
-// wrong place.
-func readSecret(field, path string) (fencerow.Secret, error) {
-	refused := inputError(field, "names a file that cannot be read, is empty, or is not one line of text")
+// readFile reads a regular file of at most limit bytes: opening a pipe could block for ever, and a device
+// need not end. Why a file cannot be read is not told apart: an error of the operating system repeats the
+// path, which may be a secret pasted into the wrong place.
+func readFile(path string, limit int) ([]byte, bool) {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() {
-		return fencerow.Secret{}, refused
+		return nil, false
 	}
 	file, err := os.Open(path)
 	if err != nil {
-		return fencerow.Secret{}, refused
+		return nil, false
 	}
 	defer file.Close() //nolint:errcheck // only read
-	b, err := io.ReadAll(io.LimitReader(file, maxSecretFile+1))
+	b, err := io.ReadAll(io.LimitReader(file, int64(limit)+1))
+	return b, err == nil && len(b) <= limit
+}
+
+// readSecret reads a file of one line.
+func readSecret(field, path string) (fencerow.Secret, error) {
+	b, ok := readFile(path, maxSecretFile)
 	text := strings.TrimSpace(string(b))
-	if err != nil || len(b) > maxSecretFile || text == "" || strings.ContainsAny(text, "\x00\r\n") {
-		return fencerow.Secret{}, refused
+	if !ok || text == "" || strings.ContainsAny(text, "\x00\r\n") {
+		return fencerow.Secret{}, inputError(field,
+			"names a file that cannot be read, is empty, or is not one line of text")
 	}
 	return fencerow.NewSecret(text), nil
 }

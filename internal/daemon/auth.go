@@ -86,8 +86,8 @@ func LoopbackHost(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// fileExposed reports whether users other than the file's owner and group can read or change it.
-func fileExposed(path string) bool {
+// FileExposed reports whether users other than the file's owner and group can read or change it.
+func FileExposed(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().Perm()&0o006 != 0
 }

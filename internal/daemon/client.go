@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fourblocks2020/fencerow"
+	"github.com/fourblocks2020/fencerow/internal/slots"
 )
 
 // Codes of a [Client]'s errors, beside those that the daemon answers with.
@@ -18,7 +19,7 @@ const (
 	// ErrDaemonUnreachable: nobody answered, or the answer was cut.
 	ErrDaemonUnreachable fencerow.Code = "daemon_unreachable"
 	// ErrDaemonAnswer: what answered is no daemon, or one of another version.
-	ErrDaemonAnswer fencerow.Code = "daemon_answer_unreadable"
+	ErrDaemonAnswer = slots.ErrAnswerUnreadable
 	// ErrDaemonToken: the daemon requires another token, or one at all.
 	ErrDaemonToken fencerow.Code = codeTokenRefused
 	// ErrDaemonOtherInstance: the daemon is one of another instance. It did nothing.
@@ -27,7 +28,7 @@ const (
 
 // Bounds of a [Client]'s requests.
 const (
-	maxAnswer = 1 << 20 // bytes
+	maxRead = slots.MaxAnswer + 1 // bytes; no answer is larger than one about slots
 	// askTimeout is how long the daemon may take, from connecting on, for what it answers at once or after a
 	// look at its database.
 	askTimeout = 10 * time.Second
@@ -89,6 +90,20 @@ func (c *Client) Ready(ctx context.Context) (Readiness, error) {
 	return doc, c.ask(ctx, "ask for readiness", askTimeout, http.MethodGet, "/readyz", nil, &doc)
 }
 
+// Slots returns the slots that the daemon of the instance knows, and what it tells an operator if the request
+// asks for that.
+func (c *Client) Slots(ctx context.Context, request slots.Request) (*slots.Document, error) {
+	query := url.Values{
+		paramInstance: {string(request.Instance)}, paramSpy: {strconv.FormatBool(request.Spy)},
+	}
+	const op = "ask for slots"
+	body, err := c.exchange(ctx, op, askTimeout, http.MethodGet, "/v1/slots", query)
+	if err != nil {
+		return nil, err
+	}
+	return slots.ReadAnswer(op, request, body)
+}
+
 // escapeSegment escapes s as one segment of a path. Dots are escaped too: a client or a proxy would take "."
 // and ".." for steps.
 func escapeSegment(s string) string { return strings.ReplaceAll(url.PathEscape(s), ".", "%2E") }
@@ -132,7 +147,7 @@ func (c *Client) exchange(
 		return nil, fencerow.NewError(op, ErrDaemonUnreachable, err)
 	}
 	defer response.Body.Close() //nolint:errcheck // only read
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxRead))
 	if err != nil {
 		return nil, fencerow.NewError(op, ErrDaemonUnreachable, err)
 	}

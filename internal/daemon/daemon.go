@@ -8,6 +8,7 @@ import (
 
 	"github.com/fourblocks2020/fencerow"
 	"github.com/fourblocks2020/fencerow/internal/observe"
+	"github.com/fourblocks2020/fencerow/internal/slots"
 	"github.com/fourblocks2020/fencerow/internal/writer"
 )
 
@@ -34,12 +35,21 @@ type Writer interface {
 	Shutdown(ctx context.Context) error
 }
 
-// Config says what a daemon runs. Store, Writer, Observer, Worker, Interval and Grace are required.
+// Responder answers questions that do not come to the ops listener.
+type Responder interface {
+	// Run answers until ctx ends, then lets answers in flight end for a small part of the grace period.
+	Run(ctx context.Context)
+}
+
+// Config says what a daemon runs. Store, Writer, Observer, Slots, Worker, Interval and Grace are required.
 type Config struct {
 	Store    Store
 	Writer   Writer
 	Observer *observe.Observer // whose instance is the daemon's
-	Worker   fencerow.WorkerID
+	Slots    *slots.Builder    // of the same instance
+	// Responder is run beside the polls; nil if there is none.
+	Responder Responder
+	Worker    fencerow.WorkerID
 	// Interval is the time from one tick to the next.
 	Interval time.Duration
 	// Grace is how long stopping may take. Deliveries have at least half of it; up to [lastWrites] are kept for
@@ -73,6 +83,8 @@ func New(cfg Config) (*Daemon, error) {
 		missing = "writer"
 	case cfg.Observer == nil:
 		missing = "observer"
+	case cfg.Slots == nil || cfg.Slots.Instance() != cfg.Observer.Instance():
+		missing = "slots"
 	}
 	if missing != "" {
 		return nil, &fencerow.InputError{Field: missing, Problem: "is missing"}
@@ -115,7 +127,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		address = listener.Addr().String()
 	}
 	d.obs.Started(d.cfg.Worker, address)
-	if fileExposed(d.cfg.OpsTokenFile) {
+	if FileExposed(d.cfg.OpsTokenFile) {
 		d.obs.Notify(observe.NoticeTokenFileReadable)
 	}
 
@@ -129,6 +141,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	})
 	running.Go(func() { d.followUp(loops) })
 	running.Go(func() { d.notify.watch(loops, d.state.alive) })
+	if d.cfg.Responder != nil {
+		running.Go(func() { d.cfg.Responder.Run(loops) })
+	}
 	var serving sync.WaitGroup
 	if listener != nil {
 		serving.Go(func() { d.ops.serve(listener) })

@@ -19,6 +19,7 @@ import (
 	"github.com/fourblocks2020/fencerow"
 	"github.com/fourblocks2020/fencerow/internal/memstore"
 	"github.com/fourblocks2020/fencerow/internal/observe"
+	"github.com/fourblocks2020/fencerow/internal/slots"
 	"github.com/fourblocks2020/fencerow/internal/writer"
 )
 
@@ -192,9 +193,10 @@ type bench struct {
 func newBench(t testing.TB, w Writer, change func(*Config)) *bench {
 	t.Helper()
 	b := &bench{t: t, store: newBreakable(), log: &logs{}}
+	observer := b.log.observer(t)
 	b.cfg = Config{
-		Store: b.store, Writer: w, Observer: b.log.observer(t), Worker: worker, Interval: interval,
-		Grace: 10 * time.Second,
+		Store: b.store, Writer: w, Observer: observer, Worker: worker, Interval: interval,
+		Grace: 10 * time.Second, Slots: slots.NewBuilder(b.store, self, slots.CountersOf(observer)),
 	}
 	if change != nil {
 		change(&b.cfg)

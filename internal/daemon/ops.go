@@ -101,6 +101,7 @@ func (o *ops) handler() http.Handler {
 	guarded := http.NewServeMux()
 	guarded.HandleFunc("GET /healthz", o.healthz) // for what it says to other methods
 	guarded.HandleFunc("GET /readyz", o.readyz)
+	guarded.HandleFunc("GET /v1/slots", o.slots)
 	guarded.HandleFunc("POST /v1/process/{correlation_id}", o.process)
 
 	mux := http.NewServeMux()
@@ -185,9 +186,13 @@ func writeJSON(w http.ResponseWriter, status int, document any) {
 	if err != nil {
 		panic("daemon: a document of plain fields does not marshal")
 	}
+	writeLine(w, status, append(body, '\n'))
+}
+
+func writeLine(w http.ResponseWriter, status int, line []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(body, '\n')) // a client that has gone away is its own business
+	_, _ = w.Write(line) // a client that has gone away is its own business
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fourblocks2020/fencerow"
 	"github.com/fourblocks2020/fencerow/internal/observe"
+	"github.com/fourblocks2020/fencerow/internal/slots"
 	"github.com/fourblocks2020/fencerow/internal/writer"
 )
 
@@ -194,9 +195,11 @@ func TestAnAddressBeyondThisMachineNeedsAToken(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			store := newBreakable()
 			_, err := New(Config{
-				Store: newBreakable(), Writer: newScripted(idle), Observer: (&logs{}).observer(t), Worker: worker,
-				Interval: interval, Grace: interval, OpsListen: tt.listen, OpsTokenFile: tt.token,
+				Store: store, Writer: newScripted(idle), Observer: (&logs{}).observer(t), Worker: worker,
+				Slots: slots.NewBuilder(store, self, nil), Interval: interval, Grace: interval,
+				OpsListen: tt.listen, OpsTokenFile: tt.token,
 			})
 			input, ok := errors.AsType[*fencerow.InputError](err)
 			switch {

@@ -10,12 +10,14 @@ import (
 	"time"
 
 	"github.com/fourblocks2020/fencerow"
+	"github.com/fourblocks2020/fencerow/internal/slots"
 	"github.com/fourblocks2020/fencerow/internal/writer"
 )
 
-// Query parameters of a process request.
+// Query parameters of requests.
 const (
 	paramForceDue = "force_due"
+	paramSpy      = "spy"
 	paramInstance = "instance_key"
 )
 
@@ -38,26 +40,14 @@ func NewProcessResult(r writer.TargetedResult) ProcessResult {
 // process claims, delivers and records one entry by the daemon's own writer. Every result of it is status
 // 200.
 func (o *ops) process(w http.ResponseWriter, r *http.Request) {
-	query, err := parameters(r, paramForceDue, paramInstance)
-	if err != nil {
-		writeInputError(w, err)
-		return
-	}
-	if key := query.Get(paramInstance); query.Has(paramInstance) && key != string(o.d.obs.Instance()) {
-		writeError(w, http.StatusMisdirectedRequest, codeOtherInstance)
+	force, ok := o.question(w, r, paramForceDue)
+	if !ok {
 		return
 	}
 	id, err := fencerow.ParseCorrelationID(r.PathValue("correlation_id"))
 	if err != nil {
 		writeInputError(w, err)
 		return
-	}
-	force := false
-	if text := query.Get(paramForceDue); text != "" {
-		if force, err = strconv.ParseBool(text); err != nil {
-			writeInputError(w, &fencerow.InputError{Field: paramForceDue, Problem: "must be true or false"})
-			return
-		}
 	}
 	select {
 	case o.requests <- struct{}{}:
@@ -79,8 +69,29 @@ func (o *ops) process(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, fencerow.ErrInvalidInput):
 		writeInputError(w, err)
 	default:
-		writeError(w, http.StatusServiceUnavailable, string(codeOf(err)))
+		writeError(w, http.StatusServiceUnavailable, string(slots.CodeOf(err)))
 	}
+}
+
+// question reads a query of one yes or no, absent meaning no, and of the instance that is meant, which must
+// be the daemon's own. It has answered what it refuses.
+func (o *ops) question(w http.ResponseWriter, r *http.Request, name string) (yes, ok bool) {
+	query, err := parameters(r, name, paramInstance)
+	if err != nil {
+		writeInputError(w, err)
+		return false, false
+	}
+	if key := query.Get(paramInstance); query.Has(paramInstance) && key != string(o.d.obs.Instance()) {
+		writeError(w, http.StatusMisdirectedRequest, codeOtherInstance)
+		return false, false
+	}
+	if text := query.Get(name); text != "" {
+		if yes, err = strconv.ParseBool(text); err != nil {
+			writeInputError(w, &fencerow.InputError{Field: name, Problem: "must be true or false"})
+			return false, false
+		}
+	}
+	return yes, true
 }
 
 // parameters reads a query that has each of these names at most once, and nothing else: one that is

@@ -2,12 +2,12 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/fourblocks2020/fencerow"
+	"github.com/fourblocks2020/fencerow/internal/slots"
 	"github.com/fourblocks2020/fencerow/internal/version"
 )
 
@@ -90,33 +90,10 @@ func (c *readiness) look(ctx context.Context, d *Daemon) (fencerow.SchemaVersion
 	c.code, c.age = "", nil
 	var err error
 	if c.version, err = d.cfg.Store.Ready(ctx); err != nil {
-		c.code = string(codeOf(err))
+		c.code = string(slots.CodeOf(err))
 	} else {
-		c.age = oldestDue(ctx, d)
+		c.age = slots.OldestDueAge(ctx, d.cfg.Store, d.obs.Instance())
 	}
 	c.asked = time.Now()
 	return c.version, c.code, c.age
-}
-
-// oldestDue looks at the first pending row only: counting would cost more with each entry there ever was.
-func oldestDue(ctx context.Context, d *Daemon) *float64 {
-	first, err := d.cfg.Store.ListPending(ctx, fencerow.ListPendingParams{Instance: d.obs.Instance(), Limit: 1})
-	switch {
-	case err != nil:
-		return nil
-	case len(first) == 0 || !first[0].Due:
-		return seconds(0)
-	}
-	return seconds(time.Since(first[0].DueAt))
-}
-
-// codeOf returns the code of a store's error.
-func codeOf(err error) fencerow.Code {
-	if own, ok := errors.AsType[*fencerow.Error](err); ok {
-		return own.Code()
-	}
-	if code, ok := errors.AsType[fencerow.Code](err); ok {
-		return code
-	}
-	return fencerow.ErrStoreFailed
 }

@@ -1,0 +1,50 @@
+package natsrpc
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/fourblocks2020/fencerow"
+	"github.com/fourblocks2020/fencerow/internal/slots"
+)
+
+// Codes of a question that nobody answered.
+const (
+	// ErrNobodyListens: no daemon at all listens on this NATS.
+	ErrNobodyListens fencerow.Code = "nats_nobody_listens"
+	// ErrNoAnswer: no daemon of the instance answered in time.
+	ErrNoAnswer fencerow.Code = "nats_no_answer"
+)
+
+// askWithin is how long an answer is waited for. A daemon gives one earlier, if only a refusal.
+const askWithin = slots.Within + 2*time.Second
+
+// Ask asks the daemons of an instance. A malformed key is an [*fencerow.InputError]; other errors are codes.
+func Ask(ctx context.Context, cfg Config, request slots.Request) (*slots.Document, error) {
+	const op = "ask for slots over nats"
+	if err := request.Instance.Validate(); err != nil {
+		return nil, err
+	}
+	nc, err := connect(cfg, nil, func(*nats.Conn, *nats.Subscription, error) {})
+	if err != nil {
+		return nil, fencerow.NewError(op, codeOf(err), nil)
+	}
+	defer nc.Close()
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	answer, err := nc.RequestWithContext(ctx, slots.Subject, request.Document())
+	switch {
+	case errors.Is(err, nats.ErrNoResponders):
+		return nil, fencerow.NewError(op, ErrNobodyListens, nil)
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, fencerow.NewError(op, ErrNoAnswer, nil)
+	case errors.Is(err, context.Canceled):
+		return nil, err
+	case err != nil:
+		return nil, fencerow.NewError(op, codeOf(err), nil)
+	}
+	return slots.ReadAnswer(op, request, answer.Data)
+}

@@ -1,0 +1,122 @@
+package natsrpc
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/fourblocks2020/fencerow"
+)
+
+// Codes of a connection to NATS. The text of a server or of the client library is never shown.
+const (
+	// ErrUnreachable: no server answers at the address, or the connection was lost.
+	ErrUnreachable fencerow.Code = "nats_unreachable"
+	// ErrCredentials: the server refuses the credentials, or requires some.
+	ErrCredentials fencerow.Code = "nats_credentials_refused"
+	// ErrCredentialsUnreadable: the file of the credentials cannot be read, or is none.
+	ErrCredentialsUnreadable fencerow.Code = "nats_credentials_unreadable"
+	// ErrTLS: the server's certificate is not trusted, ours is refused, or TLS is not offered.
+	ErrTLS fencerow.Code = "nats_tls_failed"
+)
+
+// Config says how NATS is reached.
+type Config struct {
+	// URL is one address or several with commas between them, without credentials.
+	URL string
+	// Token returns the token, Creds a user's JWT and its key; at most one of them is not nil. They are called
+	// for each connection, so that new ones count without a restart.
+	Token func() (fencerow.Secret, error)
+	Creds func() (fencerow.Secret, error)
+	// TLS is required of the server if it is not nil.
+	TLS *tls.Config
+}
+
+const (
+	connectWithin = 2 * time.Second  // connecting to one server, handshakes included
+	pingEvery     = 10 * time.Second // a server that is gone without a word is noticed after three
+	maxPings      = 2
+	writeWithin   = 2 * time.Second // of a server that does not read
+)
+
+// connect makes one connection, which nobody but the caller makes again. closed is called once when it ends,
+// asked for or not.
+func connect(cfg Config, closed nats.ConnHandler, failed nats.ErrHandler) (*nats.Conn, error) {
+	options := []nats.Option{
+		nats.Name("fencerow"),
+		nats.NoReconnect(),
+		nats.Timeout(connectWithin),
+		nats.PingInterval(pingEvery),
+		nats.MaxPingsOutstanding(maxPings),
+		nats.FlusherTimeout(writeWithin),
+		nats.ErrorHandler(failed),
+	}
+	if closed != nil {
+		options = append(options, nats.ClosedHandler(closed))
+	}
+	if cfg.TLS != nil {
+		options = append(options, nats.Secure(cfg.TLS))
+	}
+	if cfg.Token != nil {
+		token, err := cfg.Token()
+		if err != nil {
+			return nil, ErrCredentialsUnreadable
+		}
+		options = append(options, nats.Token(token.Reveal()))
+	}
+	if cfg.Creds != nil {
+		creds, err := cfg.Creds()
+		if err != nil {
+			return nil, ErrCredentialsUnreadable
+		}
+		options = append(options, nats.UserCredentialBytes([]byte(creds.Reveal())))
+	}
+	nc, err := nats.Connect(cfg.URL, options...)
+	if err != nil {
+		return nil, codeOf(err)
+	}
+	return nc, nil
+}
+
+// WellFormed reports whether creds hold a user's JWT and its key.
+func WellFormed(creds fencerow.Secret) bool {
+	var o nats.Options
+	if nats.UserCredentialBytes([]byte(creds.Reveal()))(&o) != nil {
+		return false
+	}
+	if _, err := o.UserJWT(); err != nil {
+		return false
+	}
+	_, err := o.SignatureCB([]byte("nonce"))
+	return err == nil
+}
+
+// codeOf says in a code why a connection cannot be had, or was lost.
+func codeOf(err error) fencerow.Code {
+	if code, ok := errors.AsType[fencerow.Code](err); ok {
+		return code
+	}
+	for _, refused := range []error{
+		nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked, nats.ErrAccountAuthExpired,
+		nats.ErrNkeysNotSupported,
+	} {
+		if errors.Is(err, refused) {
+			return ErrCredentials
+		}
+	}
+	if errors.Is(err, nats.ErrSecureConnRequired) || errors.Is(err, nats.ErrSecureConnWanted) || ofTLS(err) {
+		return ErrTLS
+	}
+	return ErrUnreachable
+}
+
+func ofTLS(err error) bool {
+	_, alert := errors.AsType[tls.AlertError](err)
+	_, header := errors.AsType[tls.RecordHeaderError](err)
+	_, verification := errors.AsType[*tls.CertificateVerificationError](err)
+	_, authority := errors.AsType[x509.UnknownAuthorityError](err)
+	return alert || header || verification || authority
+}
