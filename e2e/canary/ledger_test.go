@@ -53,6 +53,8 @@ type ledgerAnswer struct {
 	// readback is the status of a read-back, whose echo is the same; 0 is 503.
 	readback int
 	delay    time.Duration
+	// reference is its name of the booking, if not the secret one.
+	reference string
 }
 
 // newHostileLedger serves it until the test ends and returns the address where entries are posted. Its path
@@ -153,9 +155,12 @@ func (a *ledgerAnswer) text(request *http.Request, id string, sent []byte) strin
 		if a.echo {
 			echoed = id
 		}
+		if a.reference == "" {
+			a.reference = string(reference)
+		}
 		document, err := json.Marshal(map[string]any{
 			"result": a.result, "type": "https://" + string(providerText) + "/" + a.kind, "correlation_id": echoed,
-			"ledger_ref": reference, "title": printable(providerText), "detail": hostile(providerText),
+			"ledger_ref": a.reference, "title": printable(providerText), "detail": hostile(providerText),
 			"account": account, "token": request.Header.Get("Authorization"), "sent": string(sent),
 			"snapshot": map[string]any{
 				"slot_id": providerText, "currency": "EUR", "cash_balance": "1", "version": 1,

@@ -325,7 +325,8 @@ func formScene(*testing.T) []row {
 		// A minute, a defect of a release, or a broken listener would be needed to meet these. They are codes
 		// beside which nothing can be said.
 		{name: "bare_codes", codes: []string{"migration_locked", "migration_irreversible", "history_invalid",
-			"log_unread", "polls_stuck", "internal", "ops_listener_failed", "webhook_address_blocked"}, drive: func(t testing.TB) *world {
+			"log_unread", "polls_stuck", "internal", "ops_listener_failed", "webhook_address_blocked",
+		}, drive: func(t testing.TB) *world {
 			w := bareWorld(t)
 			for _, code := range []fencerow.Code{fencerow.ErrMigrationLocked, fencerow.ErrMigrationIrreversible,
 				fencerow.ErrHistoryInvalid, "log_unread", "polls_stuck", "internal"} {

@@ -65,6 +65,10 @@ func mutations() []mutation {
 			"	if mutated(`secret_path`) {\n		refused = inputError(field, path+` cannot be read`)\n	}\n" +
 				"	info, err := os.Stat(path)",
 			[]string{"configuration/every_variable"}},
+		{"webhook_address", "internal/webhook/send.go", "		return failure(err)",
+			"		if mutated(`webhook_address`) {\n			return observe.WebhookFailure(s.url.Reveal())\n		}\n" +
+				"		return failure(err)",
+			[]string{"webhook/webhook_unreachable"}},
 		{"payload_unasked", "cmd/fencerow/document.go", "	if withPayload {",
 			"	if withPayload || mutated(`payload_unasked`) {", []string{"commands/every_command"}},
 	}

@@ -43,6 +43,7 @@ func webhookWorld(t *testing.T) (w *world, alerted func(settings map[string]stri
 
 func webhookScene(t *testing.T) []row {
 	w, alerted := webhookWorld(t)
+	const unreadable = string(observe.WebhookSecretUnreadable)
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
 	check(t, closed.Close())
@@ -76,7 +77,7 @@ func webhookScene(t *testing.T) []row {
 			}
 			return w
 		}},
-		{name: "webhook_secret_unreadable", codes: []string{"webhook_secret_unreadable"}, drive: func(t testing.TB) *world {
+		{name: unreadable, codes: []string{unreadable}, drive: func(t testing.TB) *world {
 			w.row(t)
 			content, err := os.ReadFile(w.settings["ALERT_WEBHOOK_SECRET_FILE"])
 			check(t, err)
@@ -87,7 +88,7 @@ func webhookScene(t *testing.T) []row {
 			d.opsURL()
 			check(t, os.WriteFile(file, []byte("whsec_"+string(webhookSecret)+" "+hostile(webhookSecret)), 0o600))
 			w.enqueue("refused.unreadable")
-			d.await("webhook_secret_unreadable")
+			d.await(unreadable)
 			d.stop()
 			w.runWith("fencerowd", map[string]string{"ALERT_WEBHOOK_URL": address, "ALERT_WEBHOOK_SECRET_FILE": file},
 				nil, nil)
