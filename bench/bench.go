@@ -39,7 +39,7 @@ func (b *bench) describe(ctx context.Context) (err error) {
 	fmt.Fprintln(b.out, strings.Join(r.Settings, " "))
 	fmt.Fprintln(b.out, r.Machine)
 	if b.short {
-		b.note("a short run: its figures say nothing")
+		b.note("a short run, without fsync: its figures say nothing")
 	}
 	return nil
 }

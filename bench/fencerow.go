@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -28,16 +29,12 @@ var fencerowKind = kind{
 		"budget=4000",
 	},
 	build: func(p params) (queue, string, error) {
-		q := &fencerowQueue{
-			instance: instance,
-			batch:    p.int("batch", fencerow.MaxBatch),
-			budget:   p.int("budget", 0),
-			workers:  p.int("concurrency", writer.DefaultConcurrency),
-			interval: p.duration("interval", time.Second),
-		}
-		setting := fmt.Sprintf("one daemon, batch %d, %d deliveries at once, every other setting its default",
-			q.batch, q.workers)
-		return q, setting, p.err
+		q := atBest()
+		q.batch = p.int("batch", q.batch)
+		q.budget = p.int("budget", 0)
+		q.workers = p.int("concurrency", q.workers)
+		q.interval = p.duration("interval", q.interval)
+		return q, q.setting(), p.err
 	},
 }
 
@@ -46,11 +43,38 @@ type fencerowQueue struct {
 	instance               fencerow.InstanceKey
 	batch, budget, workers int
 	interval               time.Duration
-	deliver                fencerow.Ledger // nil: a delivery that does nothing
-	onDelivery             func(*fencerow.Entry)
+	// What follows is the daemon's own, or nothing, unless a measurement looks closer.
+	ledger fencerow.Ledger // nil: a delivery that does nothing
+	wrap   func(fencerow.Claimer) fencerow.Claimer
+	log    io.Writer
+	dsn    string
+	conns  int32
 }
 
-func (q *fencerowQueue) sql() string { return "fencerow" }
+// atBest returns fencerow with the setting that was found best on two cores, and asComes with the daemon's
+// defaults.
+func atBest() *fencerowQueue {
+	q := asComes()
+	q.batch = fencerow.MaxBatch
+	return q
+}
+
+func asComes() *fencerowQueue {
+	return &fencerowQueue{
+		instance: instance, batch: writer.DefaultBatchLimit, workers: writer.DefaultConcurrency,
+		interval: time.Second,
+	}
+}
+
+// setting says in words what it runs with.
+func (q *fencerowQueue) setting() string {
+	return fmt.Sprintf("one daemon, batch %d, %d deliveries at once, interval %s, other settings their defaults",
+		q.batch, q.workers, q.interval)
+}
+
+func (q *fencerowQueue) queries() (string, []any) {
+	return "fencerow", []any{[]string{string(q.instance)}}
+}
 
 func (q *fencerowQueue) prepare(ctx context.Context, db *database) error {
 	_, err := migrate.Up(ctx, db.dsn)
@@ -79,26 +103,38 @@ func inBatches(first, n, size int, fn func(first, n int) error) error {
 }
 
 func (q *fencerowQueue) open(_ context.Context, db *database, _ int) (consumer, error) {
-	return q.openDaemon(db, "bench:1")
+	return q.openDaemon(db)
+}
+
+// openStore opens a store as a producer or a daemon does.
+func openStore(dsn string, conns int32) (*pgstore.Store, error) {
+	return pgstore.Open(pgstore.Config{DSN: fencerow.NewSecret(dsn), MaxConns: conns})
 }
 
 // openDaemon builds a daemon as cmd/fencerowd does, with its log written to nowhere.
-func (q *fencerowQueue) openDaemon(db *database, worker fencerow.WorkerID) (*fencerowDaemon, error) {
-	c := &fencerowDaemon{ended: make(chan error, 1)}
-	c.log = observe.NewQueue(io.Discard, func(dropped int64) { c.observer.RecordsDropped(dropped) })
+func (q *fencerowQueue) openDaemon(db *database) (*fencerowDaemon, error) {
+	c := &fencerowDaemon{ended: make(chan error, 1), ledger: &countingLedger{next: q.ledger}}
+	log := q.log
+	if log == nil {
+		log = io.Discard
+	}
+	c.log = observe.NewQueue(log, func(dropped int64) { c.observer.RecordsDropped(dropped) })
 	handler, err := observe.NewHandler(c.log, observe.FormatJSON, slog.LevelInfo)
 	if err != nil {
 		return nil, err
 	}
-	if c.observer, err = observe.New(handler, q.instance, nil); err != nil {
+	if c.observer, err = observe.New(handler, q.instance, observe.Alerting{}); err != nil {
 		return nil, err
 	}
-	if c.store, err = pgstore.Open(pgstore.Config{DSN: fencerow.NewSecret(db.dsn)}); err != nil {
+	if c.store, err = openStore(cmp.Or(q.dsn, db.dsn), q.conns); err != nil {
 		return nil, err
 	}
-	target := &countingLedger{next: q.deliver, seen: q.onDelivery}
-	c.ledger = target
-	c.writer, err = writer.New(c.store, target, c.observer, writer.Config{
+	var claimer fencerow.Claimer = c.store
+	if q.wrap != nil {
+		claimer = q.wrap(claimer)
+	}
+	const worker = "bench:1"
+	c.writer, err = writer.New(claimer, c.ledger, c.observer, writer.Config{
 		Instance: q.instance, Worker: worker, BatchLimit: q.batch, Budget: q.budget, Concurrency: q.workers,
 		TargetDelay: q.interval,
 	})
@@ -140,6 +176,7 @@ func (c *fencerowDaemon) stop(context.Context) error {
 		err = <-c.ended
 	}
 	c.store.Close()
+	c.observer.CloseAlerts()
 	c.log.Close(time.Second)
 	return err
 }
@@ -148,7 +185,6 @@ func (c *fencerowDaemon) stop(context.Context) error {
 type countingLedger struct {
 	count atomic.Int64
 	next  fencerow.Ledger
-	seen  func(*fencerow.Entry)
 }
 
 // Deliver implements [fencerow.Ledger].
@@ -158,9 +194,6 @@ func (l *countingLedger) Deliver(ctx context.Context, d fencerow.Delivery) fence
 	}
 	if l.next != nil {
 		answer = l.next.Deliver(ctx, d)
-	}
-	if l.seen != nil {
-		l.seen(d.Entry)
 	}
 	l.count.Add(1)
 	return answer

@@ -64,7 +64,7 @@ func (q *graphileQueue) check(ctx context.Context, _ *server) (detail string, er
 	return detail, nil
 }
 
-func (q *graphileQueue) sql() string { return "graphile" }
+func (q *graphileQueue) queries() (string, []any) { return "graphile", nil }
 
 func (q *graphileQueue) command(ctx context.Context, db *database, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "node", append([]string{"worker.cjs"}, args...)...)

@@ -32,7 +32,7 @@ type gueQueue struct {
 
 const gueType = "entry"
 
-func (q *gueQueue) sql() string { return "gue" }
+func (q *gueQueue) queries() (string, []any) { return "gue", nil }
 
 func (q *gueQueue) prepare(ctx context.Context, db *database) error {
 	return db.exec(ctx, query("gue", "prepare"))

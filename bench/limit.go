@@ -24,7 +24,7 @@ var limitKind = kind{
 // client that knows beforehand which. There is no claim, no payload is read, and nothing is checked.
 type limitQueue struct{ conns, batch int }
 
-func (q *limitQueue) sql() string { return "limit" }
+func (q *limitQueue) queries() (string, []any) { return "limit", nil }
 
 func (q *limitQueue) prepare(ctx context.Context, db *database) error {
 	return db.exec(ctx, query("limit", "prepare"))

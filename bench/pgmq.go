@@ -37,7 +37,7 @@ func (q *pgmqQueue) check(ctx context.Context, s *server) (detail string, err er
 	return "extension " + version, err
 }
 
-func (q *pgmqQueue) sql() string { return "pgmq" }
+func (q *pgmqQueue) queries() (string, []any) { return "pgmq", nil }
 
 func (q *pgmqQueue) prepare(ctx context.Context, db *database) error {
 	return db.with(ctx, func(conn *pgx.Conn) error {

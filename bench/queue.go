@@ -20,8 +20,8 @@ type queue interface {
 	fill(ctx context.Context, db *database, first, n int) error
 	// open makes a client for n entries that is ready to work and does not work yet.
 	open(ctx context.Context, db *database, n int) (consumer, error)
-	// sql names the file of sql/ that has its queries "unfinished" and "tally".
-	sql() string
+	// queries names the file of sql/ that has the queries "unfinished" and "tally", and their arguments.
+	queries() (file string, args []any)
 }
 
 // consumer is a client of a queue at work.
@@ -164,12 +164,14 @@ func awaitDelivered(ctx context.Context, c consumer, n int) error {
 }
 
 // awaitRecorded waits until the database has nothing unfinished.
-func awaitRecorded(ctx context.Context, conn *pgx.Conn, file string) error {
+func awaitRecorded(ctx context.Context, conn *pgx.Conn, q queue) error {
+	file, args := q.queries()
 	tick := time.NewTicker(lookPause)
 	defer tick.Stop()
 	for since := time.Now(); ; {
 		var unfinished bool
-		if err := conn.QueryRow(ctx, query(file, "unfinished")).Scan(&unfinished); err != nil || !unfinished {
+		err := conn.QueryRow(ctx, query(file, "unfinished"), args...).Scan(&unfinished)
+		if err != nil || !unfinished {
 			return err
 		}
 		if time.Since(since) > stallAfter {
@@ -184,9 +186,10 @@ func awaitRecorded(ctx context.Context, conn *pgx.Conn, file string) error {
 }
 
 // tally counts in the database. finished is -1 for a system that keeps no finished rows.
-func tally(ctx context.Context, db *database, file string) (left, finished int64, err error) {
+func tally(ctx context.Context, db *database, q queue) (left, finished int64, err error) {
+	file, args := q.queries()
 	err = db.with(ctx, func(conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, query(file, "tally")).Scan(&left, &finished)
+		return conn.QueryRow(ctx, query(file, "tally"), args...).Scan(&left, &finished)
 	})
 	return left, finished, err
 }

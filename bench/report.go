@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"text/tabwriter"
@@ -46,8 +47,11 @@ func (b *bench) print(workload string) {
 	}
 }
 
-// figure keeps a value that is no ratio and prints it.
+// figure keeps a value that is no ratio and prints it. NaN is of nothing measured and is not kept.
 func (b *bench) figure(measure string, value float64, unit string) {
+	if math.IsNaN(value) {
+		return
+	}
 	b.results.Figures = append(b.results.Figures, figure{Measure: measure, Value: value, Unit: unit})
 	fmt.Fprintf(b.out, "  %-52s %12.3f %s\n", measure, value, unit)
 }

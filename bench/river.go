@@ -72,19 +72,15 @@ func payload(i int) []byte {
 type riverWorker struct {
 	river.WorkerDefaults[riverArgs]
 	count *atomic.Int64
-	seen  func(riverArgs)
 }
 
 // Work implements river.Worker.
-func (w *riverWorker) Work(_ context.Context, work *river.Job[riverArgs]) error {
-	if w.seen != nil {
-		w.seen(work.Args)
-	}
+func (w *riverWorker) Work(context.Context, *river.Job[riverArgs]) error {
 	w.count.Add(1)
 	return nil
 }
 
-func (q *riverQueue) sql() string { return "river" }
+func (q *riverQueue) queries() (string, []any) { return "river", nil }
 
 func (q *riverQueue) prepare(ctx context.Context, db *database) error {
 	pool, err := pgxpool.New(ctx, db.dsn)
@@ -127,12 +123,6 @@ func riverBatch(first, n int) []river.InsertManyParams {
 }
 
 func (q *riverQueue) open(ctx context.Context, db *database, _ int) (consumer, error) {
-	return q.openClients(ctx, db, nil)
-}
-
-func (q *riverQueue) openClients(
-	ctx context.Context, db *database, seen func(riverArgs),
-) (*riverConsumer, error) {
 	cfg, err := pgxpool.ParseConfig(db.dsn)
 	if err != nil {
 		return nil, err
@@ -144,7 +134,7 @@ func (q *riverQueue) openClients(
 	}
 	for range q.clients {
 		workers := river.NewWorkers()
-		river.AddWorker(workers, &riverWorker{count: &c.count, seen: seen})
+		river.AddWorker(workers, &riverWorker{count: &c.count})
 		client, err := river.NewClient(riverpgxv5.New(c.pool), &river.Config{
 			Queues:            map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: q.workers}},
 			FetchCooldown:     q.cooldown,

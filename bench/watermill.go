@@ -35,7 +35,7 @@ type watermillQueue struct {
 
 const watermillTopic = "bench"
 
-func (q *watermillQueue) sql() string { return "watermill" }
+func (q *watermillQueue) queries() (string, []any) { return "watermill", nil }
 
 func (q *watermillQueue) schema() wsql.PostgreSQLQueueSchema {
 	return wsql.PostgreSQLQueueSchema{SubscribeBatchSize: q.batch}

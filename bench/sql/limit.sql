@@ -31,7 +31,7 @@ CREATE TABLE limit_outcome (
 
 -- name: fill
 INSERT INTO limit_pending (outbox_id, next_retry_at, instance_key, slot_id, currency, cash_delta)
-SELECT i, clock_timestamp(), 'bench', 'slot-' || i % 100, 'EUR', (i % 1000)::numeric / 100
+SELECT i, clock_timestamp(), 'bench', 'slot-' || i % 100, 'EUR', trim_scale((i % 1000) * 0.01)
 FROM generate_series($1::integer, $1::integer + $2::integer - 1) i;
 
 -- name: move

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestMain is the stub ledger where the benchmark started this program as one.
+func TestMain(m *testing.M) {
+	if os.Getenv(stubVariable) != "" {
+		if err := serveStub(context.Background()); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func TestShortRunMeasuresEveryPromisedRatio(t *testing.T) {
+	dir := t.TempDir()
+	file, chart, lines := filepath.Join(dir, "b.json"), filepath.Join(dir, "b.svg"), filepath.Join(dir, "b.txt")
+	var out bytes.Buffer
+	err := run(t.Context(), []string{"-short", "-json", file, "-chart", chart, "-benchstat", lines}, &out)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out.Bytes())
+	}
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Ratios []ratio
+		Notes  []string
+	}
+	if err := json.Unmarshal(content, &got); err != nil {
+		t.Fatal(err)
+	}
+	absent := func(system string) bool {
+		return slices.ContainsFunc(got.Notes, func(note string) bool {
+			return strings.HasPrefix(note, system+" is not measured")
+		})
+	}
+	for _, c := range comparisons {
+		made := func(r ratio) bool { return r.Measure == c.measure && r.Ratio > 0 }
+		there := slices.ContainsFunc(got.Ratios, made)
+		if c.promised && !there && !absent(c.under) {
+			t.Errorf("no ratio %s in\n%s", c.measure, out.Bytes())
+		}
+	}
+	for _, made := range []string{chart, lines} {
+		if info, err := os.Stat(made); err != nil || info.Size() == 0 {
+			t.Errorf("%s: %v, want a file with something in it", filepath.Base(made), err)
+		}
+	}
+}
+
+func TestMedianIsTheMiddle(t *testing.T) {
+	for _, c := range []struct {
+		values []float64
+		want   float64
+	}{
+		{[]float64{3}, 3},
+		{[]float64{9, 1, 5}, 5},
+		{[]float64{4, 1, 2, 9}, 3},
+	} {
+		if got := median(c.values); got != c.want {
+			t.Errorf("median of %v is %v, want %v", c.values, got, c.want)
+		}
+	}
+	if got := median(nil); !math.IsNaN(got) {
+		t.Errorf("median of nothing is %v, want NaN", got)
+	}
+}
+
+func TestMedianLeavesItsArgumentAlone(t *testing.T) {
+	values := []float64{3, 1, 2}
+	median(values)
+	if !slices.Equal(values, []float64{3, 1, 2}) {
+		t.Errorf("got %v", values)
+	}
+}
+
+func TestPercentileIsAValueThatWasMeasured(t *testing.T) {
+	var values []float64
+	for i := range 100 {
+		values = append(values, float64(100-i))
+	}
+	for p, want := range map[float64]float64{0: 1, 1: 1, 50: 50, 99: 99, 100: 100} {
+		if got := percentile(values, p); got != want {
+			t.Errorf("percentile %v is %v, want %v", p, got, want)
+		}
+	}
+}
+
+func TestRatioComparesRoundsWithThemselves(t *testing.T) {
+	// The whole second round was slow: the ratio does not show it.
+	a := map[int]float64{0: 100, 1: 10, 2: 102}
+	b := map[int]float64{0: 50, 1: 5, 2: 51}
+	if got := ratioOf(a, b); got != 2 {
+		t.Errorf("got %v, want 2", got)
+	}
+	if got := ratioOf(a, map[int]float64{7: 1}); !math.IsNaN(got) {
+		t.Errorf("got %v of no common round, want NaN", got)
+	}
+}
+
+func TestRatiosAreOfWhatWasMeasured(t *testing.T) {
+	r := results{Samples: []sample{
+		{Workload: "a", System: "fencerow", Entries: 1000, cost: cost{Seconds: 1}},
+		{Workload: "a", System: "river", Entries: 100, cost: cost{Seconds: 0.5}},
+		{Workload: "b", System: "bare", Entries: 100, cost: cost{Seconds: 1}},
+	}}
+	r.derive()
+	want := []ratio{{Measure: "a_river", Ratio: 5}}
+	if !slices.Equal(r.Ratios, want) || len(r.Others) != 0 {
+		t.Errorf("got %v and %v, want %v", r.Ratios, r.Others, want)
+	}
+}
+
+func TestResultsAreOneDocument(t *testing.T) {
+	r := results{
+		Started: time.Unix(0, 0).UTC(),
+		Samples: []sample{{Workload: "a", System: "fencerow", Entries: 10, cost: cost{Seconds: 2, WAL: 4000}}},
+	}
+	r.derive()
+	file := filepath.Join(t.TempDir(), "b.json")
+	if err := r.write(file); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]any
+	if err := json.Unmarshal(content, &got); err != nil {
+		t.Fatal(err)
+	}
+	if ratios, ok := got["ratios"].([]any); !ok || len(ratios) != 0 {
+		t.Errorf("ratios of nothing to compare are %v, want an empty list", got["ratios"])
+	}
+	const field = `"wal_bytes": 4000`
+	if !bytes.Contains(content, []byte(field)) {
+		t.Errorf("no %s in\n%s", field, content)
+	}
+}
+
+func TestBenchstatLineHasNoSpaceInItsName(t *testing.T) {
+	r := results{Samples: []sample{
+		{Workload: "c", System: "fencerow many", Entries: 100, cost: cost{Seconds: 1, WAL: 5000, ServerCPU: 0.001}},
+	}}
+	const want = "BenchmarkBench/c/fencerow_many 100 10000000.0 ns/op 100 entries/s 50.0 WAL-B/op " +
+		"0.00 client-us/op 10.00 server-us/op\n"
+	if got := string(r.benchstat()); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+func TestProcessIsReadWhateverItsName(t *testing.T) {
+	line := "123 (a) b) (c) S 45 123 123 0 -1 4194560 1 2 3 4 150 50 300 100 20 0 1 0 99 1 1 1"
+	got, err := parseProcess([]byte(line))
+	want := process{parent: 45, own: 2 * time.Second, children: 4 * time.Second}
+	if err != nil || got != want {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
+	for _, bad := range []string{"", "123 (x) S 1", "123 (x) S a b c d e f g h i j k l m n o"} {
+		if _, err := parseProcess([]byte(bad)); err == nil {
+			t.Errorf("%q: no error", bad)
+		}
+	}
+}
+
+func TestSystemSettingsAreReadStrictly(t *testing.T) {
+	for _, spec := range slices.Concat(defaultSystems, slowSystems) {
+		if _, err := parseSystem(spec); err != nil {
+			t.Errorf("%s: %v", spec, err)
+		}
+	}
+	for _, k := range kinds {
+		for _, setting := range k.tries {
+			if _, err := parseSystem(k.name + "/" + setting); err != nil {
+				t.Errorf("%s: %v", k.name, err)
+			}
+		}
+	}
+	for _, bad := range []string{"", "nothing", "river/workers", "river/workers=many", "river/worker=1"} {
+		if _, err := parseSystem(bad); err == nil {
+			t.Errorf("%q: no error", bad)
+		}
+	}
+}
+
+func TestProxyCountsWhatIsWaitedFor(t *testing.T) {
+	var p proxy
+	for _, kind := range []byte("pPBDESPBESQX") {
+		p.count(kind)
+	}
+	if trips, statements := p.roundTrips.Load(), p.statements.Load(); trips != 3 || statements != 3 {
+		t.Errorf("got %d round trips and %d statements, want 3 and 3", trips, statements)
+	}
+}
+
+func TestPayloadIsAboutThreeHundredBytes(t *testing.T) {
+	if n := len(payload(123_456)); n < 280 || n > 320 {
+		t.Errorf("got %d bytes", n)
+	}
+}

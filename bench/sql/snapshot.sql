@@ -1,0 +1,2 @@
+-- name: take
+SELECT count(*) FROM pg_class;
