@@ -57,6 +57,19 @@ test-short: setup test-tools ## Run the tests with -short and without -race
 test-container: setup ## Run the store tests on a container made from Debian's packages (as root)
 	scripts/test-container.sh
 
+# What a run of `make faults` is: see docs/reliability.md.
+SEED ?= 1
+DURATION ?= 1m
+ENTRIES ?= 0
+
+.PHONY: faults
+faults: setup ## Run the product under faults chosen by SEED for DURATION, with ENTRIES entries
+	$(GO) run ./internal/faults/cmd/faults -seed $(SEED) -duration $(DURATION) -entries $(ENTRIES) $(FAULTS_FLAGS)
+
+.PHONY: faults-mutants
+faults-mutants: setup ## Run deliberately broken builds under faults until each is found
+	$(GO) run ./internal/faults/cmd/faults -mutants -seed $(SEED) $(FAULTS_FLAGS)
+
 .PHONY: migrate-verify
 migrate-verify: setup build test-tools ## Check the migration history on a private server
 	$(TOOLS)/pgtest-server -- sh -c 'FENCEROW_DSN="$$TREX_POSTGRESQL_TEST_DSN" ./bin/fencerow migrate verify'

@@ -1,7 +1,7 @@
 // Package pgserver finds or starts the PostgreSQL server that tests run against.
 //
-// It is used by the pgtest-server command only: a process of its own can outlive a test binary that was
-// killed, and so can always end what it started; and test binaries need not link a container client.
+// Tests use it through the pgtest-server command only: a process of its own can outlive a test binary that
+// was killed, and so can always end what it started; and test binaries need not link a container client.
 package pgserver
 
 import (
