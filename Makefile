@@ -70,6 +70,13 @@ faults: setup ## Run the product under faults chosen by SEED for DURATION, with 
 faults-mutants: setup ## Run deliberately broken builds under faults until each is found
 	$(GO) run ./internal/faults/cmd/faults -mutants -seed $(SEED) $(FAULTS_FLAGS)
 
+# What is measured, and how: see docs/performance.md.
+BENCH_FLAGS ?= -json ../docs/bench.json -chart ../docs/bench.svg
+
+.PHONY: bench
+bench: setup ## Measure fencerow beside other queues; BENCH_FLAGS chooses what
+	cd bench && $(GO) run . $(BENCH_FLAGS)
+
 .PHONY: migrate-verify
 migrate-verify: setup build test-tools ## Check the migration history on a private server
 	$(TOOLS)/pgtest-server -- sh -c 'FENCEROW_DSN="$$TREX_POSTGRESQL_TEST_DSN" ./bin/fencerow migrate verify'
