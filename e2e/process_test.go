@@ -33,6 +33,8 @@ type record struct {
 	ExcType        string    `json:"exc_type"`
 	Worker         string    `json:"worker"`
 	OpsListen      string    `json:"ops_listen"`
+
+	line string // as it stands in the log
 }
 
 // daemon is a running fencerowd. Its methods are safe for concurrent use.
@@ -80,6 +82,7 @@ func (d *daemon) add(line []byte) {
 		d.strange = append(d.strange, string(line))
 		return
 	}
+	r.line = string(line)
 	d.records = append(d.records, r)
 }
 
