@@ -131,6 +131,13 @@ func TestAnAlertIsToldOncePerCauseAndThenCounted(t *testing.T) {
 			"302 entry_blocked permanent_failure too_large x1",
 			"303 stale_fencing_token retryable_failure stale_fencing_token x1")
 	})
+	t.Run("WhatIsRaisedWithACountIsCountedByIt", func(t *testing.T) {
+		inScene(t, func(s *scene) {
+			for count := range int64(4) {
+				s.raise(cause{event: AlertLeaseLost}, count+1)
+			}
+		}, "0 lease_lost x1", "300 lease_lost x9")
+	})
 	t.Run("WhatNeedsNobodyRaisesNone", func(t *testing.T) {
 		inScene(t, func(s *scene) {
 			s.fail(100, retry, "throttled")
@@ -181,6 +188,17 @@ func TestAHoldIsToldWhenItLastsAndSoIsItsEnd(t *testing.T) {
 			s.TargetResumed("throttled")
 			s.TargetHeld("throttled")
 			pass(50 * time.Second)
+			s.TargetResumed("throttled")
+		})
+	})
+	t.Run("ATimerThatComesLateSaysNothingOfTheNext", func(t *testing.T) {
+		inScene(t, func(s *scene) {
+			s.TargetHeld("throttled")
+			late := s.alerts.hold.number
+			s.TargetResumed("throttled")
+			s.holdLasts(late) // it had begun to run when the hold ended
+			s.TargetHeld("throttled")
+			s.holdLasts(late)
 			s.TargetResumed("throttled")
 		})
 	})

@@ -124,7 +124,7 @@ func TestPlainHTTPIsForAddressesOfThisMachineOnly(t *testing.T) {
 func TestOldTLSIsRefused(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
-	server.TLS = &tls.Config{MaxVersion: tls.VersionTLS11}
+	server.TLS = &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	roots := x509.NewCertPool()
