@@ -42,9 +42,9 @@ type LedgerOutbox struct {
 	CorrelationID string
 	EntryKind     string
 	SlotID        *string
-	CashDelta     pgtype.Numeric
+	CashDelta     string
 	Currency      *string
-	Payload       []byte
+	Payload       string
 	EnqueuedAt    time.Time
 	InstanceKey   *string
 	Traceparent   *string

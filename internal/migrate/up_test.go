@@ -133,8 +133,11 @@ func TestStatusNamesWhatIsPendingAndChangesNothing(t *testing.T) {
 	t.Parallel()
 	r, db := newRunnerOn(t)
 	conn := db.Connect(t)
-	steps := []Step{{1, "001_create_outbox"}, {2, "002_own_claim_and_fence"}, {3, "003_index_unowned_entries"}}
-	for version, pending := range [][]Step{steps, steps[1:], steps[2:], {}} {
+	steps := []Step{
+		{1, "001_create_outbox"}, {2, "002_own_claim_and_fence"}, {3, "003_index_unowned_entries"},
+		{4, "004_check_by_domain"},
+	}
+	for version, pending := range [][]Step{steps, steps[1:], steps[2:], steps[3:], {}} {
 		status, err := ReadStatus(t.Context(), db.DSN())
 		want := Status{Current: version, Latest: latest(t), Pending: pending}
 		if err != nil || !reflect.DeepEqual(status, want) || status.Newer() {

@@ -1,8 +1,10 @@
 package pgstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -42,7 +44,13 @@ func (s *Store) ClaimBatch(ctx context.Context, p fencerow.ClaimBatchParams) (*f
 	full := int(made.row.RowCount) == p.Limit
 	more := full || made.row.Cut
 	if len(made.entries) < int(made.row.RowCount) {
-		if err := s.forget(ctx, op, p.Instance, p.Token); err != nil {
+		orphans, err := s.forget(ctx, op, p.Instance, p.Token)
+		if err == nil && orphans == 0 {
+			// The claim is gone, since its lease ran out on a stalled connection: a time-out like any other, and the
+			// caller gives the token back.
+			err = fencerow.NewError(op, fencerow.ErrStoreTimeout, nil)
+		}
+		if err != nil {
 			return nil, err
 		}
 		if more = true; len(made.entries) == 0 {
@@ -63,13 +71,11 @@ func (s *Store) ClaimBatch(ctx context.Context, p fencerow.ClaimBatchParams) (*f
 	return claim, nil
 }
 
-// forget takes rows whose entries are gone out of a claim just made. Of a claim that is gone itself, since
-// its lease ran out on a stalled connection, it finds none: that is a time-out like any other, and the caller
-// gives the token back.
+// forget takes rows that cannot be ended out of a claim, such as those whose entries are gone, and returns
+// how many there were.
 func (s *Store) forget(
 	ctx context.Context, op string, instance fencerow.InstanceKey, token fencerow.ClaimToken,
-) error {
-	var orphans int32
+) (orphans int32, err error) {
 	calls := []call{
 		lockClaim(instance, token),
 		func(ctx context.Context, q *db.Queries) error {
@@ -80,13 +86,10 @@ func (s *Store) forget(
 			return err
 		},
 	}
-	err := s.run(ctx, op, s.timeout, func(ctx context.Context, conn *pgx.Conn) error {
+	err = s.run(ctx, op, s.timeout, func(ctx context.Context, conn *pgx.Conn) error {
 		return s.transaction(ctx, conn, s.timeout, calls)
 	})
-	if err == nil && orphans == 0 {
-		err = fencerow.NewError(op, fencerow.ErrStoreTimeout, nil)
-	}
-	return err
+	return orphans, err
 }
 
 // limit bounds a claim by what was read in time of late.
@@ -305,7 +308,14 @@ func (s *Store) newClaim(
 			return nil, fencerow.NewError(op, fencerow.ErrStoreFailed, err)
 		}
 	}
+	if !slices.IsSortedFunc(claim.Entries, byDueTime) {
+		slices.SortFunc(claim.Entries, byDueTime)
+	}
 	return claim, nil
+}
+
+func byDueTime(a, b fencerow.ClaimedEntry) int {
+	return cmp.Or(a.DueAt.Compare(b.DueAt), cmp.Compare(a.OutboxID, b.OutboxID))
 }
 
 func mapClaimed(e *fencerow.ClaimedEntry, instance fencerow.InstanceKey, r *db.ClaimEntriesRow) error {

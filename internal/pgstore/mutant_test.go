@@ -161,7 +161,7 @@ var mutants = map[string]mutation{
 		queries: []string{
 			"ClaimRecord",
 		},
-		pattern: `AND (NOT )?EXISTS \(SELECT FROM remaining\)`,
+		pattern: `AND \(SELECT n\.items (> 0 AND n\.items < |= )n\.held FROM counted n\)`,
 		with:    `AND false`,
 	},
 	"epoch lowered by requeue": {

@@ -100,7 +100,7 @@ func TestHoldingOnlyRowsOfLiveClaimsIsFound(t *testing.T) {
 	t.Parallel()
 	rewrite, changed := mutation{
 		queries: []string{"ClaimBatch"},
-		pattern: `(?s)(FROM fencerow\.ledger_claim c\s+WHERE c\.instance_key = \$\d+::text)(\s+EXCEPT)`,
+		pattern: `(?s)(FROM fencerow\.ledger_claim c\s+WHERE c\.instance_key = \$\d+::text)(\s+\) h)`,
 		with:    `${1} AND c.lease_expires_at > (SELECT at FROM moment)${2}`,
 	}.apply()
 	during, _ := claimsAroundAnOpenOutcome(t, func(s *Store) { s.texts.rewrite = rewrite })

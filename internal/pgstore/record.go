@@ -54,6 +54,10 @@ func (s *Store) recordSingly(
 	op string,
 	p *fencerow.RecordParams,
 ) ([]fencerow.Verdict, error) {
+	// A row put beside its own finished life by hand is what no reference or snapshot explains.
+	if _, err := s.forget(ctx, op, p.Instance, p.Token); err != nil {
+		return nil, err
+	}
 	verdicts := make([]fencerow.Verdict, len(p.Outcomes))
 	var refused error
 	for i, o := range withoutSnapshots(p.Outcomes) {
@@ -97,13 +101,18 @@ func (s *Store) record(
 	if err != nil {
 		return nil, err
 	}
-	applied, rejected := set(row.AppliedIds), set(row.SnapshotRejectedIds)
+	all := len(row.AppliedIds) == len(outcomes)
+	var applied map[int64]bool
+	if !all {
+		applied = set(row.AppliedIds)
+	}
+	rejected := set(row.SnapshotRejectedIds)
 	verdicts := make([]fencerow.Verdict, len(outcomes))
 	for i := range outcomes {
 		id := int64(outcomes[i].OutboxID)
 		verdicts[i] = fencerow.Verdict{
 			OutboxID:         outcomes[i].OutboxID,
-			Applied:          applied[id],
+			Applied:          all || applied[id],
 			SnapshotRejected: rejected[id],
 		}
 	}

@@ -56,11 +56,13 @@ freed AS MATERIALIZED (
     FROM ended
 ),
 held AS MATERIALIZED (
-    SELECT unnest(c.outbox_ids) AS outbox_id
-    FROM fencerow.ledger_claim c
-    WHERE c.instance_key = @instance_key::text
-    EXCEPT
-    SELECT f.outbox_id FROM freed f
+    SELECT h.outbox_id
+    FROM (
+        SELECT unnest(c.outbox_ids) AS outbox_id
+        FROM fencerow.ledger_claim c
+        WHERE c.instance_key = @instance_key::text
+    ) h
+    WHERE h.outbox_id NOT IN (SELECT f.outbox_id FROM freed f)
 ),
 -- The floor, a due time below which a recent scan left nothing, spares the entries of finished rows that a held snapshot keeps in the
 -- index. It is a hint: unless what lies above it fills the claim, the scan begins at the start.
@@ -123,13 +125,21 @@ ranked AS MATERIALIZED (
 ),
 -- A row whose last two attempts ended by expiry is claimed alone: whatever kills its workers does not use up its neighbours' attempts.
 picked AS MATERIALIZED (
-    SELECT r.outbox_id, r.next_retry_at, r.reclaimed, r.position
+    SELECT r.outbox_id, r.next_retry_at, r.reclaimed
     FROM ranked r
     WHERE r.position <= @row_limit::integer
         AND (
             r.position = 1
             OR r.position < (SELECT coalesce(min(s.position) FILTER (WHERE s.suspect), 8001) FROM ranked s)
         )
+),
+summary AS MATERIALIZED (
+    SELECT
+        count(*)::integer AS row_count,
+        max(p.next_retry_at)::timestamptz AS reached,
+        array_agg(p.outbox_id) AS outbox_ids,
+        array_agg(p.outbox_id) FILTER (WHERE p.reclaimed) AS reclaimed_ids
+    FROM picked p
 ),
 claim AS (
     INSERT INTO fencerow.ledger_claim (
@@ -146,22 +156,20 @@ claim AS (
         m.at + @lease::interval,
         @instance_key::text,
         @claimed_by::text,
-        (SELECT array_agg(p.outbox_id ORDER BY p.position) FROM picked p)
-    FROM moment m
-    WHERE EXISTS (SELECT FROM picked)
+        s.outbox_ids
+    FROM moment m, summary s
+    WHERE s.row_count > 0
     RETURNING claim_epoch, claimed_at, lease_expires_at
 )
 SELECT
     c.claim_epoch,
     c.claimed_at,
     c.lease_expires_at,
-    (SELECT count(*) FROM picked)::integer AS row_count,
-    (
-        (SELECT count(*) FROM ranked) > (SELECT count(*) FROM picked) OR (SELECT count(*) FROM ended) = 8
-    )::boolean AS cut,
-    (SELECT max(p.next_retry_at) FROM picked p)::timestamptz AS reached,
-    (SELECT coalesce(array_agg(p.outbox_id), '{}') FROM picked p WHERE p.reclaimed)::bigint[] AS reclaimed_ids
-FROM claim c;
+    s.row_count::integer AS row_count,
+    ((SELECT count(*) FROM ranked) > s.row_count OR (SELECT count(*) FROM ended) = 8)::boolean AS cut,
+    s.reached::timestamptz AS reached,
+    coalesce(s.reclaimed_ids, '{}')::bigint[] AS reclaimed_ids
+FROM claim c, summary s;
 
 -- name: ClaimOne :one
 -- ClaimOne is ClaimBatch for one entry by its correlation id. It always returns one row: a claim, or what is in the way of one.
@@ -264,7 +272,8 @@ SELECT
 FROM moment m;
 
 -- name: ClaimEntries :many
--- ClaimEntries reads what a claim holds, by its token and after its transaction, in the order of the claim. Entries never change.
+-- ClaimEntries reads what a claim holds, by its token and after its transaction. Entries never change. They come in no order that counts:
+-- sorting rows with payloads costs more than it costs the client.
 -- Plan: the claim by its key, then one probe of ledger_pending_pkey and ledger_outbox_pkey an entry.
 WITH held AS MATERIALIZED (
     SELECT unnest(c.outbox_ids) AS outbox_id
@@ -290,8 +299,7 @@ SELECT
 FROM held h
 JOIN fencerow.ledger_pending p ON p.outbox_id = h.outbox_id
 JOIN fencerow.ledger_outbox o ON o.outbox_id = h.outbox_id
-WHERE p.instance_key = @instance_key::text AND o.instance_key = @instance_key::text
-ORDER BY p.next_retry_at, p.outbox_id;
+WHERE p.instance_key = @instance_key::text AND o.instance_key = @instance_key::text;
 
 -- name: ClaimLock :many
 -- ClaimLock locks the claim in a statement of its own, so that outcome, release and reclaim of one claim are serial and the next
@@ -359,8 +367,6 @@ written AS (
         m.at
     FROM finished f
     JOIN item i ON i.outbox_id = f.outbox_id, claim c, moment m
-    -- A pending row put beside a finished life by hand goes, and its outcome is lost.
-    ON CONFLICT (outbox_id, life) DO NOTHING
     RETURNING outbox_id, status
 ),
 retried AS (
@@ -379,24 +385,21 @@ retried AS (
         AND i.outcome = 'retryable_failure'
     RETURNING p.outbox_id
 ),
-remaining AS MATERIALIZED (
-    SELECT h.outbox_id
-    FROM held h
-    WHERE h.outbox_id NOT IN (SELECT g.outbox_id FROM given g)
+counted AS MATERIALIZED (
+    SELECT (SELECT count(*) FROM item) AS items, (SELECT count(*) FROM held) AS held
 ),
 shrunk AS (
     UPDATE fencerow.ledger_claim c
-    SET outbox_ids = (SELECT array_agg(r.outbox_id) FROM remaining r)
+    SET outbox_ids = (SELECT array_agg(h.outbox_id) FROM held h WHERE h.outbox_id NOT IN (SELECT g.outbox_id FROM given g))
     WHERE c.claim_token = @claim_token::uuid
         AND c.instance_key = @instance_key::text
-        AND EXISTS (SELECT FROM remaining)
-        AND EXISTS (SELECT FROM item)
+        AND (SELECT n.items > 0 AND n.items < n.held FROM counted n)
 ),
 ended AS (
     DELETE FROM fencerow.ledger_claim c
     WHERE c.claim_token = @claim_token::uuid
         AND c.instance_key = @instance_key::text
-        AND NOT EXISTS (SELECT FROM remaining)
+        AND (SELECT n.items = n.held FROM counted n)
 ),
 snapshot AS MATERIALIZED (
     SELECT
@@ -451,7 +454,9 @@ settled AS MATERIALIZED (
         ) AS resolves
     FROM written w
     JOIN fencerow.ledger_skip k ON k.outbox_id = w.outbox_id AND k.resolved_at IS NULL
-    WHERE w.status = 'completed' AND (k.instance_key = @instance_key::text) IS TRUE
+    WHERE w.status = 'completed'
+        AND (k.instance_key = @instance_key::text) IS TRUE
+        AND (SELECT EXISTS (SELECT FROM fencerow.ledger_skip WHERE instance_key = @instance_key::text AND resolved_at IS NULL))
     UNION ALL
     SELECT k.outbox_id, true
     FROM fencerow.ledger_skip k
@@ -533,8 +538,9 @@ ended AS (
 SELECT (SELECT coalesce(array_agg(r.outbox_id ORDER BY r.outbox_id), '{}') FROM released r)::bigint[] AS released_ids;
 
 -- name: ClaimForget :one
--- ClaimForget takes rows whose entry is gone out of the claim that ClaimLock has locked, and deletes them: an entry that was truncated, or
--- not restored, cannot be delivered, and its row would be claimed first for ever. It returns how many there were.
+-- ClaimForget takes rows that cannot be ended out of the claim that ClaimLock has locked, and deletes them: one whose entry was truncated,
+-- or not restored, would be claimed first for ever, and one put beside its own finished life by hand could never be recorded. It returns
+-- how many there were.
 WITH held AS MATERIALIZED (
     SELECT unnest(c.outbox_ids) AS outbox_id
     FROM fencerow.ledger_claim c
@@ -544,8 +550,14 @@ orphan AS MATERIALIZED (
     SELECT h.outbox_id
     FROM held h
     WHERE NOT EXISTS (
-        SELECT FROM fencerow.ledger_outbox o WHERE o.outbox_id = h.outbox_id AND o.instance_key = @instance_key::text
-    )
+            SELECT FROM fencerow.ledger_outbox o WHERE o.outbox_id = h.outbox_id AND o.instance_key = @instance_key::text
+        )
+        OR EXISTS (
+            SELECT
+            FROM fencerow.ledger_pending p
+            JOIN fencerow.ledger_outcome l ON l.outbox_id = p.outbox_id AND l.life = p.life
+            WHERE p.outbox_id = h.outbox_id AND p.instance_key = @instance_key::text AND l.instance_key = @instance_key::text
+        )
 ),
 forgotten AS (
     DELETE FROM fencerow.ledger_pending p

@@ -55,39 +55,39 @@ var broken = []struct {
 	literals             []string
 }{
 	{"ledger_outbox", "ledger_outbox_instance_key_present", "instance_key", []string{"NULL"}},
-	{"ledger_outbox", "ledger_outbox_instance_key_syntax", "instance_key", []string{
+	{"ledger_outbox", "instance_key_syntax", "instance_key", []string{
 		"''", "' '", "repeat('k', 129)", `E'k\n'`, "'ké'",
 	}},
-	{"ledger_outbox", "ledger_outbox_correlation_id_syntax", "correlation_id", []string{
+	{"ledger_outbox", "correlation_id_syntax", "correlation_id", []string{
 		"''", "'a b'", "repeat('c', 201)", `E'\x7f'`,
 	}},
-	{"ledger_outbox", "ledger_outbox_entry_kind_syntax", "entry_kind", []string{
+	{"ledger_outbox", "entry_kind_syntax", "entry_kind", []string{
 		"''", "'Fill'", "'9f'", "'_f'", "repeat('f', 64)", `E'fill\n'`,
 	}},
-	{"ledger_outbox", "ledger_outbox_slot_id_syntax", "slot_id", []string{"''", "' '", "repeat('s', 129)"}},
-	{"ledger_outbox", "ledger_outbox_cash_delta_bounds", "cash_delta", []string{
+	{"ledger_outbox", "slot_id_syntax", "slot_id", []string{"''", "' '", "repeat('s', 129)"}},
+	{"ledger_outbox", "cash_delta_bounds", "cash_delta", []string{
 		"'NaN'", "'Infinity'", "'-Infinity'", "1e38", "-1e38", "1e-19", digits39, "-" + digits39,
 	}},
-	{"ledger_outbox", "ledger_outbox_currency_syntax", "currency", []string{
+	{"ledger_outbox", "currency_syntax", "currency", []string{
 		"''", "'US'", "'usd'", "repeat('X', 13)",
 	}},
 	{"ledger_outbox", "ledger_outbox_currency_with_delta", "currency", []string{"NULL"}},
-	{"ledger_outbox", "ledger_outbox_payload_object", "payload", []string{
+	{"ledger_outbox", "payload_object", "payload", []string{
 		"'1'", "'null'", "'[]'", `'"{}"'`, payloadAbove,
 	}},
-	{"ledger_outbox", "ledger_outbox_traceparent_syntax", "traceparent", []string{
+	{"ledger_outbox", "traceparent_syntax", "traceparent", []string{
 		"''", "'00'", "'01" + trace[2:] + "'",
 	}},
-	{"ledger_outbox", "ledger_outbox_enqueued_at_finite", "enqueued_at", []string{"'infinity'", "'-infinity'"}},
-	{"ledger_pending", "ledger_pending_next_retry_at_finite", "next_retry_at", []string{
+	{"ledger_outbox", "time_finite", "enqueued_at", []string{"'infinity'", "'-infinity'"}},
+	{"ledger_pending", "time_finite", "next_retry_at", []string{
 		"'infinity'", "'-infinity'",
 	}},
-	{"ledger_pending", "ledger_pending_counts", "attempt_count", []string{"-1"}},
-	{"ledger_pending", "ledger_pending_counts", "expiry_count", []string{"-1"}},
-	{"ledger_pending", "ledger_pending_counts", "life", []string{"0"}},
-	{"ledger_pending", "ledger_pending_counts", "last_epoch", []string{"-1"}},
+	{"ledger_pending", "counter_bounds", "attempt_count", []string{"-1"}},
+	{"ledger_pending", "counter_bounds", "expiry_count", []string{"-1"}},
+	{"ledger_pending", "life_bounds", "life", []string{"0"}},
+	{"ledger_pending", "epoch_bounds", "last_epoch", []string{"-1"}},
 	{"ledger_pending", "ledger_pending_outcome", "outcome", []string{"'completed'", "''"}},
-	{"ledger_pending", "ledger_pending_reason", "reason", []string{
+	{"ledger_pending", "reason_syntax", "reason", []string{
 		"''", "'X'", "repeat('x', 65)", "'no such host: db'",
 	}},
 	{"ledger_instance", "ledger_instance_key_syntax", "instance_key", []string{"''", "' '", "repeat('k', 129)"}},

@@ -224,7 +224,10 @@ func TestTextThatIsNotJSONIsRefusedWithNothingWritten(t *testing.T) {
 	} {
 		entry := good().with("payload", literal)
 		_ = refused(t, conn, badText, "SELECT * FROM "+entry.one())
-		_ = refused(t, conn, badText, "SELECT * FROM "+many(good(), entry.with("correlation_id", "'c-2'")))
+		server := refused(t, conn, badInput, "SELECT * FROM "+many(good(), entry.with("correlation_id", "'c-2'")))
+		if server.Message != "fencerow: entry 2: payload must be a JSON object of at most 262144 bytes" {
+			t.Errorf("of two, the server said %q", server.Message)
+		}
 	}
 	mustGive(t, conn, written, "0 0 0")
 }

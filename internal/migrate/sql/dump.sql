@@ -91,6 +91,30 @@ object AS (
     JOIN pg_language l ON l.oid = p.prolang
     WHERE p.pronamespace = to_regnamespace('fencerow')
     UNION ALL
+    SELECT
+        '~domain',
+        4,
+        t.typname::text,
+        'CREATE DOMAIN ' || t.oid::regtype::text || ' AS ' || format_type(t.typbasetype, t.typtypmod)
+            || CASE WHEN t.typcollation <> b.typcollation THEN ' COLLATE ' || quote_ident(l.collname) ELSE '' END
+            || CASE WHEN t.typnotnull THEN ' NOT NULL' ELSE '' END
+            || coalesce(' DEFAULT ' || t.typdefault, '')
+            || coalesce(
+                (
+                    SELECT string_agg(
+                        E'\n    CONSTRAINT ' || quote_ident(k.conname) || ' ' || pg_get_constraintdef(k.oid), '' ORDER BY k.conname COLLATE "C"
+                    )
+                    FROM pg_constraint k
+                    WHERE k.contypid = t.oid AND k.contype = 'c'
+                ),
+                ''
+            )
+            || ';'
+    FROM pg_type t
+    JOIN pg_type b ON b.oid = t.typbasetype
+    LEFT JOIN pg_collation l ON l.oid = t.typcollation
+    WHERE t.typnamespace = to_regnamespace('fencerow') AND t.typtype = 'd'
+    UNION ALL
     -- What none of the above describes is named at least. Indexes, row types and the sequence behind an identity column go with a table.
     SELECT '~other', 5, r.relname::text, '-- relation of kind ' || r.relkind::text || ': ' || r.name
     FROM relation r
@@ -99,7 +123,7 @@ object AS (
     UNION ALL
     SELECT '~other', 6, t.typname::text, '-- type of kind ' || t.typtype::text || ': ' || t.oid::regtype::text
     FROM pg_type t
-    WHERE t.typnamespace = to_regnamespace('fencerow') AND t.typtype <> 'b' AND t.typrelid = 0
+    WHERE t.typnamespace = to_regnamespace('fencerow') AND t.typtype NOT IN ('b', 'd') AND t.typrelid = 0
 )
 SELECT o.text
 FROM object o
