@@ -154,10 +154,10 @@ func (c *Client) exchange(
 	return body, nil
 }
 
-// asError returns what the daemon refused as. A code that does not have the form of one is not shown.
+// asError returns what the daemon refused as. What is none of its codes is not shown.
 func (e errorDocument) asError(op string) error {
 	switch {
-	case !fencerow.ReasonCode(e.Error).Valid():
+	case !slots.KnownRefusal(fencerow.Code(e.Error)):
 		return fencerow.NewError(op, ErrDaemonAnswer, nil)
 	case fencerow.Code(e.Error) == fencerow.ErrInvalidInput:
 		return &fencerow.InputError{Field: "correlation_id", Problem: "was refused by the daemon"}

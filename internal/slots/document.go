@@ -112,7 +112,7 @@ func ReadAnswer(op string, request Request, answer []byte) (*Document, error) {
 	if json.Unmarshal(answer, &r) != nil {
 		return nil, fencerow.NewError(op, ErrAnswerUnreadable, nil)
 	}
-	if fencerow.ReasonCode(r.Error).Valid() {
+	if KnownRefusal(r.Error) {
 		return nil, fencerow.NewError(op, r.Error, nil)
 	}
 	if r.Error != "" || json.Unmarshal(answer, &doc) != nil ||
