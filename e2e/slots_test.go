@@ -59,8 +59,8 @@ func (w *world) everyWay(bus *nats.Conn, natsURL, opsURL, spy string) string {
 	return answer
 }
 
-// Each outcome once, one claim of each result: then the counters say exactly that, whatever way they are asked
-// for.
+// Each outcome once, one claim of each result: then the counters say exactly that, whatever way they are
+// asked for.
 func TestCountersOfAScriptedRunAreWhatHappened(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -70,7 +70,8 @@ func TestCountersOfAScriptedRunAreWhatHappened(t *testing.T) {
 	t.Cleanup(bus.Close)
 	// A claim that was full is followed by a poll at once, which finds nothing: one batch and one empty poll.
 	d := w.startAsked(map[string]string{
-		"NATS_URL": server.URL(), "MAX_ATTEMPTS": "2", "BACKOFF_BASE": "1h", "BACKOFF_CAP": "1h", "BATCH_LIMIT": "1",
+		"NATS_URL": server.URL(), "MAX_ATTEMPTS": "2", "BACKOFF_BASE": "1h", "BACKOFF_CAP": "1h",
+		"BATCH_LIMIT": "1",
 	})
 	d.awaitRecord("nats connected")
 	ops := d.opsURL()
@@ -125,8 +126,8 @@ func TestCountersOfAScriptedRunAreWhatHappened(t *testing.T) {
 	if got := askNATS(t, bus, "desk-1", "true", patience); got != "" {
 		t.Errorf("after the daemon's end somebody answers: %s", got)
 	}
-	t.Log("one run with each outcome once, one claim lost, one foreign, one unavailable: eleven counters, each " +
-		"1, the same bytes over NATS, by HTTP and by the command")
+	t.Log("one run with each outcome once, one claim lost, one foreign, one unavailable: eleven counters, " +
+		"each 1, the same bytes over NATS, by HTTP and by the command")
 }
 
 // bookBefore has the ledger book an entry of desk-1, as if an earlier answer had been lost.
