@@ -64,6 +64,10 @@ func TestUsageErrorsComeBeforeAnyConnection(t *testing.T) {
 		{name: "BadLease", set: map[string]string{"LEASE": sentinel}, want: "FENCEROW_LEASE"},
 		{name: "DeliveryTimeoutBeyondTheLease", args: []string{"--lease=5s"}, want: "--delivery-timeout"},
 		{name: "ExposedOpsListener", args: []string{"--ops-listen=0.0.0.0:0"}, want: "--ops-token-file"},
+		{name: "SecretInTheAddressOfNATS", args: []string{"--nats-url=nats://u:" + sentinel + "@127.0.0.1"},
+			want: "--nats-url"},
+		{name: "CredentialsOfNATSThatAreNone", set: map[string]string{
+			"NATS_URL": "nats://127.0.0.1:1", "NATS_CREDS_FILE": "/" + sentinel}, want: "FENCEROW_NATS_CREDS_FILE"},
 		{name: "SecretAsArgument", args: []string{"postgres://u:" + sentinel + "@h/db"},
 			want: "unexpected argument"},
 		{name: "SecretAsFlag", args: []string{"--dsn=postgres://u:" + sentinel + "@h/db"},
