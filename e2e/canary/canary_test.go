@@ -28,7 +28,7 @@ func scenes() []scene {
 		{"ledger", ledgerScene}, {"database", databaseScene}, {"postgres", postgresScene},
 		{"commands", commandScene}, {"migrations", migrationScene},
 		{"ops", opsScene}, {"stale", staleScene}, {"configuration", configScene},
-		{"webhook", webhookScene}, {"slow_webhook", slowWebhookScene},
+		{"webhook", webhookScene}, {"slow_webhook", slowWebhookScene}, {"nats", natsScene},
 		{"memstore", memoryScene}, {"pgstore", storeScene}, {"forms", formScene},
 	}
 }

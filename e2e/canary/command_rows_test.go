@@ -23,6 +23,7 @@ func commandLines() [][]string {
 		{"prune", "--older-than", "1h"}, {"pending"}, {"cash-delta"}, {"show", "done-1"}, {"counts"}, {"claims"},
 		{"legacy", "count"}, {"legacy", "export", "done-1"}, {"hold"}, {"resume"},
 		{"slot", "slot-1", "--strategy", "x"}, {"dev", "--once"},
+		{"slots", "--spy", "--ops-url", "http://127.0.0.1:9"},
 	}
 }
 

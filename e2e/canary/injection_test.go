@@ -41,10 +41,16 @@ DO $$
 DECLARE
     c record;
 BEGIN
-    FOR c IN SELECT conrelid::regclass AS of, conname FROM pg_constraint
+    FOR c IN SELECT
+            CASE conrelid
+                WHEN 0 THEN 'DOMAIN ' || contypid::regtype
+                ELSE 'TABLE ' || conrelid::regclass
+            END AS of,
+            conname
+        FROM pg_constraint
         WHERE contype = 'c' AND connamespace = 'fencerow'::regnamespace
     LOOP
-        EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', c.of, c.conname);
+        EXECUTE format('ALTER %s DROP CONSTRAINT %I', c.of, c.conname);
     END LOOP;
     FOR c IN SELECT tgrelid::regclass AS of, tgname FROM pg_trigger WHERE NOT tgisinternal
     LOOP
@@ -60,13 +66,13 @@ INSERT INTO fencerow.ledger_outbox (
     enqueued_at
 )
 OVERRIDING SYSTEM VALUE
-VALUES ($1, 'desk-1', $2, $3, $3, 1, $3, '{}', $3, now())`, 1000+n, id, forged)
+VALUES ($1, 'desk-1', $2, $3::text, $3::text, 1, $3::text, '{}', $3::text, now())`, 1000+n, id, forged)
 		if n == 3 {
 			w.db.Exec(t, `
 INSERT INTO fencerow.ledger_outcome (
     outbox_id, life, instance_key, status, outcome, reason, attempt_count, claim_epoch, ledger_ref, outcome_at
 )
-VALUES ($1, 1, 'desk-1', 'dead_lettered', 'dead_lettered', $2, 1, 1, $2, now())`, 1000+n, forged)
+VALUES ($1, 1, 'desk-1', 'dead_lettered', 'dead_lettered', $2::text, 1, 1, $2::text, now())`, 1000+n, forged)
 			continue
 		}
 		w.db.Exec(t, `
@@ -74,14 +80,16 @@ INSERT INTO fencerow.ledger_pending (
     outbox_id, instance_key, next_retry_at, attempt_count, last_epoch, life, outcome, reason, slot_id,
     cash_delta, currency
 )
-VALUES ($1, 'desk-1', now() + $4 * interval '1 h', 1, 0, 1, 'retryable_failure', $2, $3, 1, $3)`,
+VALUES (
+    $1, 'desk-1', now() + $4 * interval '1 h', 1, 0, 1, 'retryable_failure', $2::text, $3::text, 1, $3::text
+)`,
 			1000+n, forged, forged, n/2)
 	}
 	w.db.Exec(t, `
 INSERT INTO fencerow.ledger_slot (
     instance_key, slot_id, strategy, currency, cash_balance, ledger_version, updated_at
 )
-VALUES ('desk-1', $1, $1, $1, 1, 1, now())`, forged)
+VALUES ('desk-1', $1::text, $1::text, $1::text, 1, 1, now())`, forged)
 	w.db.Exec(t, `
 INSERT INTO fencerow.ledger_claim (
     claim_token, claim_epoch, instance_key, claimed_by, claimed_at, lease_expires_at, outbox_ids

@@ -2,16 +2,10 @@ package canary
 
 import (
 	"bufio"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"slices"
@@ -185,19 +179,7 @@ func (a *ledgerAnswer) text(request *http.Request, id string, sent []byte) strin
 // newTLSLedger is a server that nobody trusts, whose certificate is full of secrets.
 func newTLSLedger(t testing.TB) (address string) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	check(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour),
-		Subject:  pkix.Name{CommonName: printable(providerText), Organization: []string{string(account)}},
-		DNSNames: []string{string(providerText) + ".example"},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	check(t, err)
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
-		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
-		MinVersion:   tls.VersionTLS12,
-	})
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", hostileTLS(t))
 	check(t, err)
 	(&hostileLedger{conns: map[net.Conn]struct{}{}}).serve(t, listener)
 	return "https://" + listener.Addr().String() + "/" + string(account)

@@ -19,6 +19,7 @@ import (
 	"github.com/fourblocks2020/fencerow/internal/observe"
 	"github.com/fourblocks2020/fencerow/internal/pgstore"
 	"github.com/fourblocks2020/fencerow/internal/pgtest"
+	"github.com/fourblocks2020/fencerow/internal/slots"
 	"github.com/fourblocks2020/fencerow/internal/writer"
 )
 
@@ -83,13 +84,14 @@ type bench struct {
 	w     *world
 	log   buffer
 	obs   *observe.Observer
+	store both
 	run   *daemon.Daemon
 	write *writer.Writer
 }
 
 func newBench(w *world, store both, l fencerow.Ledger, format string) *bench {
 	w.t.Helper()
-	b := &bench{w: w}
+	b := &bench{w: w, store: store}
 	handler, err := observe.NewHandler(&b.log, observe.Format(format), slog.LevelDebug)
 	check(w.t, err)
 	b.obs, err = observe.New(handler, desk, observe.Alerting{})
@@ -101,7 +103,8 @@ func newBench(w *world, store both, l fencerow.Ledger, format string) *bench {
 	})
 	check(w.t, err)
 	b.run, err = daemon.New(daemon.Config{
-		Store: store, Writer: b.write, Observer: b.obs, Worker: "canary", Interval: 5 * time.Millisecond,
+		Store: store, Slots: slots.NewBuilder(store, desk, slots.CountersOf(b.obs)),
+		Writer: b.write, Observer: b.obs, Worker: "canary", Interval: 5 * time.Millisecond,
 		Grace: time.Second, OpsListen: "127.0.0.1:0",
 	})
 	check(w.t, err)
@@ -121,6 +124,13 @@ func (b *bench) until(text string) {
 	check(b.w.t, err)
 	b.w.see("the log", b.log.String())
 	b.w.see("the metrics", string(metrics)+fmt.Sprintf("%+v", b.obs.Metrics()))
+	for _, counters := range []slots.Reader{
+		slots.CountersOf(b.obs), func() (observe.Metrics, error) { panic(hostile(panicText)) },
+		func() (observe.Metrics, error) { return observe.Metrics{}, evilErrors()[0] },
+	} {
+		answer, refused := slots.NewBuilder(b.store, desk, counters).Answer(context.Background(), true)
+		b.w.see("the answer about slots", string(answer)+string(refused))
+	}
 }
 
 // evilTexts are errors and panics that hold secrets, in the ways in which they come.

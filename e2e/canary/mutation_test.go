@@ -61,9 +61,9 @@ func mutations() []mutation {
 			"		if mutated(`line_text`) {\n			return e, usage(`the line`, `%q is not a JSON object`, line)\n		}\n" +
 				"		return e, usage(\"the line\", \"is not a JSON object\")",
 			[]string{"commands/invalid_input"}},
-		{"secret_path", "internal/config/file.go", "	info, err := os.Stat(path)",
-			"	if mutated(`secret_path`) {\n		refused = inputError(field, path+` cannot be read`)\n	}\n" +
-				"	info, err := os.Stat(path)",
+		{"secret_path", "internal/config/file.go", "	text := strings.TrimSpace(string(b))",
+			"	text := strings.TrimSpace(string(b))\n	if mutated(`secret_path`) && !ok {\n" +
+				"		return fencerow.Secret{}, inputError(field, path+` cannot be read`)\n	}",
 			[]string{"configuration/every_variable"}},
 		{"webhook_address", "internal/webhook/send.go", "		return failure(err)",
 			"		if mutated(`webhook_address`) {\n			return observe.WebhookFailure(s.url.Reveal())\n		}\n" +

@@ -1,7 +1,9 @@
 package canary
 
 import (
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -74,6 +76,8 @@ func opsScene(t *testing.T) []row {
 				w.run(nil, "process", "--ops-url", "http://127.0.0.1:9", "done.1")
 				w.run(nil, "process", "--ops-url", "http://"+string(account)+".invalid", "done.1")
 				w.run(nil, "process", "--ops-url", base, "done.1")
+				w.run(nil, "process", "--json", "--ops-url", hostileDaemon(w.t), "done.1")
+				w.run(nil, "slots", "--ops-url", hostileDaemon(w.t))
 				w.run(nil, "process", "--ops-url", "http://u:"+string(password)+"@127.0.0.1:9", "done.1")
 			})},
 		says("ops_listen_failed", func() {
@@ -149,6 +153,21 @@ func opsScene(t *testing.T) []row {
 			d.stop()
 		})},
 	}
+}
+
+// hostileDaemon answers as a daemon does, in the words of somebody else.
+func hostileDaemon(t testing.TB) (address string) {
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("Content-Type", "application/json")
+		rw.WriteHeader(http.StatusServiceUnavailable)
+		if r.URL.Path == "/healthz" {
+			_, _ = io.WriteString(rw, `{"status":"ok"}`)
+			return
+		}
+		_, _ = io.WriteString(rw, `{"error":"`+string(providerText)+`","message":"`+string(account)+`"}`)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
 }
 
 // staleScene takes longer than the others: readiness ends ten seconds after the last good poll.

@@ -32,6 +32,7 @@ const (
 	databaseText secret = "zqxdatabasetextxqz"
 	setting      secret = "zqxsettingxqz"
 	panicText    secret = "zqxpanictextxqz"
+	natsToken    secret = "zqxnatstokenxqz"
 	// webhookSecret signs alerts.
 	webhookSecret secret = "zqxwebhooksecretxqz"
 	// reference is a ledger's own name of a booking. The database keeps it, and `fencerow show` shows it; a log
@@ -41,7 +42,7 @@ const (
 
 func secrets() []secret {
 	return []secret{credential, account, ledgerToken, opsToken, password, dsnPart, payload, providerText,
-		databaseText, setting, panicText, webhookSecret, reference}
+		databaseText, setting, panicText, natsToken, webhookSecret, reference}
 }
 
 // hostile is text around a secret that would end a record, colour a terminal, or break a parser.
