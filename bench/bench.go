@@ -12,7 +12,9 @@ import (
 // bench is a run.
 type bench struct {
 	options
-	server  *server
+	server *server
+	// best has the setting that was found best of a kind of system, by its name, once that was looked for.
+	best    map[string]*system
 	out     io.Writer
 	results results
 }
@@ -64,6 +66,7 @@ func (b *bench) rounds(key string, contestants []string, measure func(i, round i
 		for i := range contestants {
 			turn := (i + round) % len(contestants)
 			if err := measure(turn, round); err != nil {
+				b.print(key) // what was measured so far is not lost
 				return err
 			}
 		}

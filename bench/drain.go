@@ -15,6 +15,14 @@ var slowSystems = []string{"river/default=true", "gue"}
 
 const slowShare = 10
 
+func entriesFor(spec string, n int) int {
+	name, _, _ := strings.Cut(spec, "/")
+	if slices.Contains(slowSystems, spec) || slices.Contains(slowSystems, name) {
+		return max(n/slowShare, 1)
+	}
+	return n
+}
+
 // runDrain is workload a.
 func runDrain(ctx context.Context, b *bench) error {
 	systems, err := b.systems(ctx)
@@ -22,10 +30,8 @@ func runDrain(ctx context.Context, b *bench) error {
 		return err
 	}
 	return b.rounds("a", names(systems), func(i, round int) error {
-		s, n := systems[i], b.n
-		if slices.Contains(slowSystems, s.spec) {
-			n = max(n/slowShare, 1)
-		}
+		s := systems[i]
+		n := entriesFor(s.spec, b.n)
 		c, err := b.drain(ctx, s.queue, n)
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.spec, err)
@@ -38,21 +44,17 @@ func runDrain(ctx context.Context, b *bench) error {
 // systems are those of the command line, without those that cannot run here.
 func (b *bench) systems(ctx context.Context) ([]*system, error) {
 	specs := defaultSystems
-	switch {
-	case b.options.systems != "":
+	if b.options.systems != "" {
 		specs = strings.Split(b.options.systems, ",")
-	case b.tune:
-		specs = nil
-		for _, k := range kinds {
-			specs = append(specs, k.name)
-			for _, t := range k.tries {
-				specs = append(specs, k.name+"/"+t)
-			}
-		}
 	}
+	return b.runnable(ctx, specs)
+}
+
+// runnable returns the systems that can run here, and notes which cannot.
+func (b *bench) runnable(ctx context.Context, specs []string) ([]*system, error) {
 	var systems []*system
 	for _, spec := range specs {
-		s, err := parseSystem(spec)
+		s, err := b.system(spec)
 		if err != nil {
 			return nil, err
 		}
@@ -62,7 +64,9 @@ func (b *bench) systems(ctx context.Context) ([]*system, error) {
 				b.note("%s is not measured: %s", s.spec, err)
 				continue
 			}
-			s.setting = detail + ", " + s.setting
+			if !strings.HasPrefix(s.setting, detail) {
+				s.setting = detail + ", " + s.setting
+			}
 		}
 		systems = append(systems, s)
 	}

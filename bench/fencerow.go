@@ -14,6 +14,7 @@ import (
 	"github.com/fourblocks2020/fencerow/internal/migrate"
 	"github.com/fourblocks2020/fencerow/internal/observe"
 	"github.com/fourblocks2020/fencerow/internal/pgstore"
+	"github.com/fourblocks2020/fencerow/internal/slots"
 	"github.com/fourblocks2020/fencerow/internal/writer"
 )
 
@@ -34,6 +35,10 @@ var fencerowKind = kind{
 		q.budget = p.int("budget", 0)
 		q.workers = p.int("concurrency", q.workers)
 		q.interval = p.duration("interval", q.interval)
+		if p.bool("whole", false) {
+			whole := &wholeQueue{*q}
+			return whole, whole.setting(), p.err
+		}
 		return q, q.setting(), p.err
 	},
 }
@@ -51,8 +56,7 @@ type fencerowQueue struct {
 	conns  int32
 }
 
-// atBest returns fencerow with the setting that was found best on two cores, and asComes with the daemon's
-// defaults.
+// atBest returns fencerow at large batches, and asComes with the daemon's defaults.
 func atBest() *fencerowQueue {
 	q := asComes()
 	q.batch = fencerow.MaxBatch
@@ -143,6 +147,7 @@ func (q *fencerowQueue) openDaemon(db *database) (*fencerowDaemon, error) {
 	}
 	c.daemon, err = daemon.New(daemon.Config{
 		Store: c.store, Writer: c.writer, Observer: c.observer, Worker: worker, Interval: q.interval,
+		Slots: slots.NewBuilder(c.store, q.instance, slots.CountersOf(c.observer)),
 		Grace: writer.DefaultGrace,
 	})
 	return c, err

@@ -18,7 +18,7 @@ func runInstances(ctx context.Context, b *bench) error {
 	}
 	list[0] = "1 instance"
 	return b.rounds("j", list, func(i, round int) error {
-		q := &instancesQueue{fencerowQueue: *atBest(), count: counts[i]}
+		q := &instancesQueue{fencerowQueue: *b.fencerowAtBest(), count: counts[i]}
 		n := b.n / counts[i] * counts[i]
 		c, err := b.drain(ctx, q, n)
 		if err != nil {

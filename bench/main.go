@@ -72,7 +72,8 @@ func parse(args []string, w io.Writer) (options, error) {
 		"how long a rate must be held in workload d; the readers of g take twice that")
 	f.BoolVar(&o.short, "short", false,
 		"a small run that shows that everything works; its figures say nothing")
-	f.BoolVar(&o.tune, "tune", false, "run workload a with every setting that was considered for each system")
+	f.BoolVar(&o.tune, "tune", false,
+		"first try out settings of each system, and use the fastest in all workloads as its best")
 	f.StringVar(&o.jsonFile, "json", "", "file for the results and the ratios, such as docs/bench.json")
 	f.StringVar(&o.chartFile, "chart", "", "SVG file for the chart, such as docs/bench.svg")
 	f.StringVar(&o.benchstatFile, "benchstat", "",
@@ -138,9 +139,15 @@ func run(ctx context.Context, args []string, w io.Writer) (err error) {
 			err = closeErr
 		}
 	}()
-	b := &bench{options: o, server: s, out: w, results: results{Started: time.Now().UTC()}}
+	b := &bench{options: o, server: s, out: w, best: map[string]*system{}}
+	b.results.Started = time.Now().UTC()
 	if err := b.describe(ctx); err != nil {
 		return err
+	}
+	if o.tune {
+		if err := b.findBest(ctx); err != nil {
+			return fmt.Errorf("find the best settings: %w", err)
+		}
 	}
 	for _, wl := range chosen {
 		fmt.Fprintf(w, "\n(%s) %s\n", wl.key, wl.title)

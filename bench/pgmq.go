@@ -11,7 +11,7 @@ import (
 
 var pgmqKind = kind{
 	name:  "pgmq",
-	tries: []string{"conns=1", "conns=4", "batch=100", "batch=500", "archive=false"},
+	tries: []string{"conns=1", "conns=4", "batch=100", "batch=500"},
 	build: func(p params) (queue, string, error) {
 		q := &pgmqQueue{conns: p.int("conns", 2), batch: p.int("batch", 1000), end: "archive"}
 		if !p.bool("archive", true) {

@@ -100,6 +100,9 @@ func (r *results) rates(workload, system string) map[int]float64 {
 // derive makes the ratios of what was measured.
 func (r *results) derive() {
 	r.Ratios, r.Others = []ratio{}, []ratio{}
+	if r.Figures == nil {
+		r.Figures = []figure{}
+	}
 	for _, c := range comparisons {
 		value := ratioOf(r.rates(c.workload, c.over), r.rates(c.workload, c.under))
 		if math.IsNaN(value) {

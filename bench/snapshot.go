@@ -14,7 +14,7 @@ import (
 // runSnapshot is workload g: drains while another session holds a snapshot, and then a steady load beside
 // long readers.
 func runSnapshot(ctx context.Context, b *bench) error {
-	theirs, _, err := riverKind.build(params{})
+	theirs, err := b.riverAtBest()
 	if err != nil {
 		return err
 	}
@@ -23,10 +23,10 @@ func runSnapshot(ctx context.Context, b *bench) error {
 		queue queue
 		held  bool
 	}{
-		{"free", atBest(), false},
-		{"held", atBest(), true},
-		{"river free", theirs, false},
-		{"river held", theirs, true},
+		{"free", b.fencerowAtBest(), false},
+		{"held", b.fencerowAtBest(), true},
+		{"river free", theirs.queue, false},
+		{"river held", theirs.queue, true},
 	}
 	list := make([]string, len(contestants))
 	for i, c := range contestants {

@@ -23,15 +23,15 @@ func runSustained(ctx context.Context, b *bench) error {
 		queue          queue
 		setting        string
 	}
-	ours := atBest()
+	ours := b.fencerowAtBest()
 	ours.interval = 10 * time.Millisecond
-	theirs, setting, err := riverKind.build(params{})
+	theirs, err := b.riverAtBest()
 	if err != nil {
 		return err
 	}
 	contestants := []contestant{
 		{"fencerow", "fencerow many", ours, ours.setting()},
-		{"river", "river many", theirs, setting},
+		{"river", "river many", theirs.queue, theirs.setting},
 	}
 	list := []string{contestants[0].name, contestants[1].name}
 	return b.rounds("d", list, func(i, round int) error {
