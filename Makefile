@@ -71,7 +71,7 @@ faults-mutants: setup ## Run deliberately broken builds under faults until each 
 	$(GO) run ./internal/faults/cmd/faults -mutants -seed $(SEED) $(FAULTS_FLAGS)
 
 # What is measured, and how: see docs/performance.md.
-BENCH_FLAGS ?= -json ../docs/bench.json -chart ../docs/bench.svg
+BENCH_FLAGS ?= -tune -json ../docs/bench.json -chart ../docs/bench.svg
 
 .PHONY: bench
 bench: setup ## Measure fencerow beside other queues; BENCH_FLAGS chooses what
