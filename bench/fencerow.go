@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fourblocks2020/fencerow"
+	"github.com/fourblocks2020/fencerow/internal/config"
 	"github.com/fourblocks2020/fencerow/internal/daemon"
 	"github.com/fourblocks2020/fencerow/internal/migrate"
 	"github.com/fourblocks2020/fencerow/internal/observe"
@@ -26,14 +27,16 @@ const instance = fencerow.InstanceKey("bench")
 var fencerowKind = kind{
 	name: "fencerow",
 	tries: []string{
-		"batch=100", "batch=500", "concurrency=1", "concurrency=4", "concurrency=8", "concurrency=16",
-		"budget=4000",
+		"batch=500", "concurrency=1", "concurrency=4", "concurrency=8", "concurrency=16", "budget=4000",
+		"writers=2", "writers=3", "writers=2/concurrency=4", "writers=2/conns=16",
 	},
 	build: func(p params) (queue, string, error) {
 		q := atBest()
 		q.batch = p.int("batch", q.batch)
-		q.budget = p.int("budget", 0)
-		q.workers = p.int("concurrency", q.workers)
+		q.budget = p.int("budget", q.budget)
+		q.concurrency = p.int("concurrency", q.concurrency)
+		q.writers = p.int("writers", q.writers)
+		q.conns = p.int("conns", q.conns)
 		q.interval = p.duration("interval", q.interval)
 		if p.bool("whole", false) {
 			whole := &wholeQueue{*q}
@@ -43,17 +46,16 @@ var fencerowKind = kind{
 	},
 }
 
-// fencerowQueue is fencerow as its daemon runs it.
+// fencerowQueue is fencerow as its daemon runs it. A zero leaves the daemon's default.
 type fencerowQueue struct {
-	instance               fencerow.InstanceKey
-	batch, budget, workers int
-	interval               time.Duration
+	instance                                   fencerow.InstanceKey
+	batch, budget, concurrency, writers, conns int
+	interval                                   time.Duration
 	// What follows is the daemon's own, or nothing, unless a measurement looks closer.
 	ledger fencerow.Ledger // nil: a delivery that does nothing
 	wrap   func(fencerow.Claimer) fencerow.Claimer
 	log    io.Writer
 	dsn    string
-	conns  int32
 }
 
 // atBest returns fencerow at large batches, and asComes with the daemon's defaults.
@@ -63,17 +65,46 @@ func atBest() *fencerowQueue {
 	return q
 }
 
-func asComes() *fencerowQueue {
-	return &fencerowQueue{
-		instance: instance, batch: writer.DefaultBatchLimit, workers: writer.DefaultConcurrency,
-		interval: time.Second,
+func asComes() *fencerowQueue { return &fencerowQueue{instance: instance} }
+
+// settings are those of the daemon that are of interest here.
+type settings struct {
+	Writer   config.Writer   `embed:""`
+	Daemon   config.Daemon   `embed:""`
+	Database config.Database `embed:""`
+}
+
+// settings reads a daemon's command line that says what differs from its defaults.
+func (q *fencerowQueue) settings() (*settings, error) {
+	var args []string
+	for name, value := range map[string]int{
+		"batch-limit": q.batch, "budget": q.budget, "concurrency": q.concurrency, "writers": q.writers,
+		"db-max-conns": q.conns,
+	} {
+		if value != 0 {
+			args = append(args, fmt.Sprintf("--%s=%d", name, value))
+		}
 	}
+	if q.interval != 0 {
+		args = append(args, fmt.Sprintf("--ledger-interval-sec=%g", q.interval.Seconds()))
+	}
+	var s settings
+	parser, err := config.NewParser(&s, "fencerowd", "")
+	if err == nil {
+		_, err = parser.Parse(args)
+	}
+	return &s, err
 }
 
 // setting says in words what it runs with.
 func (q *fencerowQueue) setting() string {
-	return fmt.Sprintf("one daemon, batch %d, %d deliveries at once, interval %s, other settings their defaults",
-		q.batch, q.workers, q.interval)
+	s, err := q.settings()
+	if err != nil {
+		return err.Error() // and so the daemon will be refused
+	}
+	return fmt.Sprintf("one daemon, %d writer(s), batch %d, %d deliveries at once of each, interval %s, "+
+		"%d connections at most, other settings their defaults",
+		s.Writer.Writers, s.Writer.BatchLimit, s.Writer.Concurrency, s.Daemon.Interval(), s.Database.MaxConns)
 }
 
 func (q *fencerowQueue) queries() (string, []any) {
@@ -117,6 +148,10 @@ func openStore(dsn string, conns int32) (*pgstore.Store, error) {
 
 // openDaemon builds a daemon as cmd/fencerowd does, with its log written to nowhere.
 func (q *fencerowQueue) openDaemon(db *database) (*fencerowDaemon, error) {
+	s, err := q.settings()
+	if err != nil {
+		return nil, err
+	}
 	c := &fencerowDaemon{ended: make(chan error, 1), ledger: &countingLedger{next: q.ledger}}
 	log := q.log
 	if log == nil {
@@ -130,25 +165,24 @@ func (q *fencerowQueue) openDaemon(db *database) (*fencerowDaemon, error) {
 	if c.observer, err = observe.New(handler, q.instance, observe.Alerting{}); err != nil {
 		return nil, err
 	}
-	if c.store, err = openStore(cmp.Or(q.dsn, db.dsn), q.conns); err != nil {
+	if c.store, err = openStore(cmp.Or(q.dsn, db.dsn), s.Database.MaxConns); err != nil {
 		return nil, err
 	}
 	var claimer fencerow.Claimer = c.store
 	if q.wrap != nil {
 		claimer = q.wrap(claimer)
 	}
-	const worker = "bench:1"
-	c.writer, err = writer.New(claimer, c.ledger, c.observer, writer.Config{
-		Instance: q.instance, Worker: worker, BatchLimit: q.batch, Budget: q.budget, Concurrency: q.workers,
-		TargetDelay: q.interval,
-	})
-	if err != nil {
+	if c.writers, err = s.Writer.New(claimer, c.ledger, c.observer, s.Daemon.Interval()); err != nil {
 		return nil, err
 	}
+	writers := make([]daemon.Writer, len(c.writers))
+	for i, w := range c.writers {
+		writers[i] = w
+	}
 	c.daemon, err = daemon.New(daemon.Config{
-		Store: c.store, Writer: c.writer, Observer: c.observer, Worker: worker, Interval: q.interval,
-		Slots: slots.NewBuilder(c.store, q.instance, slots.CountersOf(c.observer)),
-		Grace: writer.DefaultGrace,
+		Store: c.store, Writers: writers, Observer: c.observer,
+		Slots:  slots.NewBuilder(c.store, q.instance, slots.CountersOf(c.observer)),
+		Worker: s.Writer.WorkerID(), Interval: s.Daemon.Interval(), Grace: s.Writer.Grace,
 	})
 	return c, err
 }
@@ -158,7 +192,7 @@ type fencerowDaemon struct {
 	log      *observe.Queue
 	observer *observe.Observer
 	store    *pgstore.Store
-	writer   *writer.Writer
+	writers  []*writer.Writer
 	daemon   *daemon.Daemon
 	ledger   *countingLedger
 	cancel   context.CancelFunc // nil before begin

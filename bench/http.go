@@ -56,7 +56,13 @@ func runHTTP(ctx context.Context, b *bench) error {
 }
 
 func (b *bench) drainHTTP(ctx context.Context, q *fencerowQueue, url string) (cost, error) {
-	client, err := ledger.New(ledger.Config{URL: url + ledgerstub.EntriesPath, Concurrency: q.workers})
+	s, err := q.settings()
+	if err != nil {
+		return cost{}, err
+	}
+	client, err := ledger.New(ledger.Config{
+		URL: url + ledgerstub.EntriesPath, Concurrency: s.Writer.Deliveries(),
+	})
 	if err != nil {
 		return cost{}, err
 	}

@@ -44,7 +44,7 @@ func (b *bench) idleDaemons(ctx context.Context, count int) (err error) {
 	watched := &pollCounter{}
 	q := &instancesQueue{fencerowQueue: *asComes(), count: count}
 	q.log = &records
-	q.interval = min(q.interval, b.hold/idlePolls)
+	q.interval = min(time.Second, b.hold/idlePolls)
 	q.wrap = func(c fencerow.Claimer) fencerow.Claimer { return countedClaimer{c, watched} }
 	if err := q.prepare(ctx, db); err != nil {
 		return err
@@ -150,7 +150,7 @@ func (b *bench) idleDay(ctx context.Context) (err error) {
 
 func pollIdle(ctx context.Context, d *fencerowDaemon, polls int) error {
 	for range polls {
-		res, err := d.writer.Poll(ctx)
+		res, err := d.writers[0].Poll(ctx)
 		if err == nil && !res.Empty() {
 			err = fmt.Errorf("a poll was not an empty one: %+v", res)
 		}

@@ -39,9 +39,9 @@ type instancesQueue struct {
 }
 
 // maxConns shares the server's connections among the daemons; one alone has its default.
-func (q *instancesQueue) maxConns() int32 {
+func (q *instancesQueue) maxConns() int {
 	const all, most, least = 200, 8, 2
-	return int32(min(max(all/q.count, least), most))
+	return min(max(all/q.count, least), most)
 }
 
 func (q *instancesQueue) keys() []string {

@@ -109,7 +109,7 @@ func (b *bench) readers(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, db.drop()) }()
 	q := asComes()
 	long := 2 * b.hold
-	q.interval = min(q.interval, long/readerWindows/claimsAWindow)
+	q.interval = min(time.Second, long/readerWindows/claimsAWindow)
 	watched, wrap := watch()
 	q.wrap = wrap
 	if err := q.prepare(ctx, db); err != nil {

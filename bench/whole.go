@@ -18,7 +18,7 @@ func (q *wholeQueue) setting() string {
 }
 
 func (q *wholeQueue) open(_ context.Context, db *database, n int) (consumer, error) {
-	store, err := openStore(db.dsn, q.conns)
+	store, err := openStore(db.dsn, 1)
 	return &wholeConsumer{queue: q, store: store, n: n, ended: make(chan error, 1)}, err
 }
 
