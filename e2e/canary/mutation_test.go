@@ -66,13 +66,19 @@ func mutations() []mutation {
 				"		return fencerow.Secret{}, inputError(field, path+` cannot be read`)\n	}",
 			[]string{"configuration/every_variable"}},
 		{"webhook_address", "internal/webhook/send.go", "		return failure(err)",
-			"		if mutated(`webhook_address`) {\n			return observe.WebhookFailure(s.url.Reveal())\n		}\n" +
+			"		if mutated(`webhook_address`) {\n			return observe.WebhookFailure(s.url.Reveal()) + failure(err)\n		}\n" +
 				"		return failure(err)",
 			[]string{"webhook/webhook_unreachable"}},
 		{"payload_unasked", "cmd/fencerow/document.go", "	if withPayload {",
 			"	if withPayload || mutated(`payload_unasked`) {", []string{"commands/every_command"}},
 	}
 }
+
+// pollPanics makes each poll panic, with a secret. It takes nothing away: see checkPanics.
+var pollPanics = mutation{"poll_panics", "internal/writer/poll.go",
+	"	res, _, err := w.poll(ctx, w.cfg.BatchLimit)",
+	"	if mutated(`poll_panics`) {\n		panic(`" + string(panicText) + "`)\n	}\n" +
+		"	res, _, err := w.poll(ctx, w.cfg.BatchLimit)", nil}
 
 const mutatedFunction = `package %s
 
@@ -89,7 +95,7 @@ func writeOverlay(t *testing.T, directory string) string {
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	check(t, err)
 	sources, packages := map[string]string{}, map[string]string{}
-	for _, m := range mutations() {
+	for _, m := range append(mutations(), pollPanics) {
 		path := filepath.Join(root, filepath.FromSlash(m.file))
 		if sources[path] == "" {
 			source, err := os.ReadFile(path)
@@ -162,6 +168,10 @@ func TestTheCanaryNoticesEachRedactionThatIsTakenAway(t *testing.T) {
 			}
 		})
 	}
+	t.Run(pollPanics.name, func(t *testing.T) {
+		t.Parallel()
+		checkPanics(t, directory)
+	})
 	t.Run("none", func(t *testing.T) {
 		t.Parallel()
 		out := run("none", all)
@@ -171,6 +181,30 @@ func TestTheCanaryNoticesEachRedactionThatIsTakenAway(t *testing.T) {
 			}
 		}
 	})
+}
+
+var panicRecord = regexp.MustCompile(`^\{"time":"[^"]+","level":"ERROR","msg":"poll failed",` +
+	`"instance_key":"desk-1",` +
+	`"reason":"ledger_writer_run_once_failed","exc_type":"string"\}$`)
+
+// checkPanics has every poll of a daemon panic: each is one record without the value of the panic and without
+// a stack, and the loop goes on.
+func checkPanics(t *testing.T, mutants string) {
+	w := newWorld(t)
+	w.mutants, w.mutation = mutants, pollPanics.name
+	w.settings["LEDGER_URL"], w.settings["LEDGER_INTERVAL_SEC"] = "http://127.0.0.1:9/", "0.05"
+	w.settings["LOG_FORMAT"] = "json"
+	d := w.start(nil)
+	const polls = 5
+	until(t, "polls that panic", func() bool { return strings.Count(d.text(), "poll failed") >= polls })
+	w.sweep()
+	d.stop()
+	lines := strings.Split(strings.TrimSpace(d.text()), "\n")
+	for _, line := range lines[1 : 1+polls] {
+		if !panicRecord.MatchString(line) {
+			t.Errorf("the record of a poll that panicked: %s", line)
+		}
+	}
 }
 
 func keys(set map[string]bool) (sorted []string) {

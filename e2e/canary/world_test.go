@@ -105,7 +105,9 @@ type world struct {
 	role     pgtest.Role
 	settings map[string]string
 	daemons  []*process
-	rendered strings.Builder // of the row that runs
+	// mutants is the directory of mutated programs to use, and mutation what is in force; both empty as a rule.
+	mutants, mutation string
+	rendered          strings.Builder // of the row that runs
 }
 
 // newWorld returns a world on a database with the newest schema. The programs connect as a role with the
@@ -182,6 +184,23 @@ func environment(t testing.TB, all map[string]string) []string {
 	return env
 }
 
+// command is a program in this world.
+func (w *world) command(
+	ctx context.Context, program string, settings map[string]string, args ...string,
+) *exec.Cmd {
+	w.t.Helper()
+	directory := programs
+	if w.mutants != "" {
+		directory = w.mutants
+	}
+	cmd := exec.CommandContext(ctx, filepath.Join(directory, program), args...)
+	cmd.Env = environment(w.t, w.with(settings))
+	if w.mutation != "" {
+		cmd.Env = append(cmd.Env, mutationVariable+"="+w.mutation)
+	}
+	return cmd
+}
+
 // with returns the world's settings and those given; an empty one takes the world's away.
 func (w *world) with(settings map[string]string) map[string]string {
 	all := maps.Clone(w.settings)
@@ -203,8 +222,7 @@ func (w *world) runWith(
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(programs, program), args...)
-	cmd.Env = environment(w.t, w.with(settings))
+	cmd := w.command(ctx, program, settings, args...)
 	cmd.Stdin = stdin
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
@@ -286,8 +304,7 @@ type process struct {
 func (w *world) start(settings map[string]string) *process {
 	w.t.Helper()
 	d := &process{w: w, ended: make(chan struct{}), name: "the daemon's output"}
-	d.cmd = exec.Command(filepath.Join(programs, "fencerowd"))
-	d.cmd.Env = environment(w.t, w.with(settings))
+	d.cmd = w.command(context.Background(), "fencerowd", settings)
 	read, write, err := os.Pipe()
 	check(w.t, err)
 	d.cmd.Stdout, d.cmd.Stderr = write, write
