@@ -25,7 +25,7 @@ type delivery struct {
 
 // deliverer delivers until it is closed.
 type deliverer struct {
-	*writer.Writer
+	writers  []*writer.Writer
 	observer *observe.Observer
 	store    *pgstore.Store
 	ledger   *ledger.HTTP
@@ -34,7 +34,7 @@ type deliverer struct {
 // open makes the parts. What is wrong with the settings is found before a connection is opened. The log goes
 // to w.
 func (d *delivery) open(ctx context.Context, w io.Writer) (*deliverer, error) {
-	adapter, err := d.Ledger.Open(d.Writer.Concurrency)
+	adapter, err := d.Ledger.Open(d.Writer.Deliveries())
 	if err != nil {
 		return nil, err
 	}
@@ -46,8 +46,7 @@ func (d *delivery) open(ctx context.Context, w io.Writer) (*deliverer, error) {
 	if err != nil {
 		return nil, err
 	}
-	config := d.Writer.Config(d.Own.Instance.Key(), writer.DefaultTargetDelay)
-	worker, err := writer.New(store, adapter, observer, config)
+	writers, err := d.Writer.New(store, adapter, observer, writer.DefaultTargetDelay)
 	if err != nil {
 		store.Close()
 		return nil, err
@@ -55,7 +54,7 @@ func (d *delivery) open(ctx context.Context, w io.Writer) (*deliverer, error) {
 	if adapter.TokenFileExposed() {
 		observer.Notify(observe.NoticeTokenFileReadable)
 	}
-	return &deliverer{Writer: worker, observer: observer, store: store, ledger: adapter}, nil
+	return &deliverer{writers: writers, observer: observer, store: store, ledger: adapter}, nil
 }
 
 // lastLook is how long closing may look for a claim whose answer was lost.
@@ -65,8 +64,12 @@ const lastLook = 5 * time.Second
 func (d *deliverer) close(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
 	defer cancel()
-	// Its error says that deliveries were cancelled; there are none any more.
-	_ = d.Shutdown(ctx)
+	var stopping sync.WaitGroup
+	for _, w := range d.writers {
+		// Its error says that deliveries were cancelled; there are none any more.
+		stopping.Go(func() { _ = w.Shutdown(ctx) })
+	}
+	stopping.Wait()
 	d.observer.CloseAlerts()
 	d.ledger.Close()
 	d.store.Close()
@@ -134,7 +137,7 @@ func (c *processCmd) process(ctx context.Context, a *app) (daemon.ProcessResult,
 		return daemon.ProcessResult{}, err
 	}
 	defer d.close(ctx)
-	result, err := d.RunTargeted(ctx, c.Entry.id(), c.ForceDue)
+	result, err := d.writers[0].RunTargeted(ctx, c.Entry.id(), c.ForceDue)
 	return daemon.NewProcessResult(result), err
 }
 
@@ -170,7 +173,7 @@ func (c *backfillCmd) Run(ctx context.Context, a *app) error {
 	}
 	defer d.close(ctx)
 	stopWatching := d.watch(ctx, show, int64(c.Limit))
-	result, err := d.Backfill(ctx, c.Limit)
+	result, err := writer.Backfill(ctx, d.writers, c.Limit)
 	stopWatching()
 	doc := backfillDoc{Claimed: result.Claimed, Lost: result.Lost, Outcomes: result.Outcomes}
 	printed := a.print(doc, func(t *table) {

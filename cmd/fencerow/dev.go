@@ -165,7 +165,8 @@ func (c *devCmd) build(s *stage, stderr io.Writer) error {
 		return err
 	}
 	cfg := daemon.Config{
-		Store: s.store, Writer: w, Observer: s.observer, Worker: devWorker, Interval: devInterval, Grace: devGrace,
+		Store: s.store, Writers: []daemon.Writer{w}, Observer: s.observer, Worker: devWorker,
+		Interval: devInterval, Grace: devGrace,
 		Slots: slots.NewBuilder(s.store, s.instance, slots.CountersOf(s.observer)),
 	}
 	if !c.Once {

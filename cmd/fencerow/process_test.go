@@ -189,7 +189,8 @@ func startDaemon(t *testing.T, dsn, ledgerURL, tokenFile string) string {
 	address := listener.Addr().String()
 	_ = listener.Close() // for the daemon to bind
 	d, err := daemon.New(daemon.Config{
-		Store: store, Writer: w, Observer: observer, Worker: "daemon", Interval: time.Hour, Grace: time.Second,
+		Store: store, Writers: []daemon.Writer{w}, Observer: observer, Worker: "daemon",
+		Interval: time.Hour, Grace: time.Second,
 		OpsListen: address, OpsTokenFile: tokenFile,
 		Slots: slots.NewBuilder(store, desk, slots.CountersOf(observer)),
 	})

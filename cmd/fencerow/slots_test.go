@@ -100,7 +100,8 @@ func startSlotsDaemon(t *testing.T, store fencerow.Store, counters slots.Reader,
 	builder := slots.NewBuilder(store, desk, counters)
 	address := net.JoinHostPort("127.0.0.1", freePort(t))
 	d, err := daemon.New(daemon.Config{
-		Store: store, Writer: w, Observer: observer, Worker: "daemon", Interval: time.Hour, Grace: 4 * time.Second,
+		Store: store, Writers: []daemon.Writer{w}, Observer: observer, Worker: "daemon",
+		Interval: time.Hour, Grace: 4 * time.Second,
 		OpsListen: address, Slots: builder,
 		Responder: natsrpc.NewServer(natsrpc.Config{URL: natsURL}, builder, observer, 4*time.Second),
 	})

@@ -12,7 +12,6 @@ import (
 	"github.com/fourblocks2020/fencerow/internal/daemon"
 	"github.com/fourblocks2020/fencerow/internal/observe"
 	"github.com/fourblocks2020/fencerow/internal/slots"
-	"github.com/fourblocks2020/fencerow/internal/writer"
 )
 
 const description = `Deliver an instance's ledger entries from its outbox to the ledger.
@@ -106,7 +105,7 @@ func serve(ctx context.Context, line *commandLine, stderr io.Writer) (err error)
 	}
 	forAlerts := lastAlerts(sender, line.Writer.Grace)
 	defer startAlerts(observer, sender, forAlerts)()
-	ledger, err := line.Ledger.Open(line.Writer.Concurrency)
+	ledger, err := line.Ledger.Open(line.Writer.Deliveries())
 	if err != nil {
 		return err
 	}
@@ -118,9 +117,13 @@ func serve(ctx context.Context, line *commandLine, stderr io.Writer) (err error)
 	if ledger.TokenFileExposed() {
 		observer.Notify(observe.NoticeTokenFileReadable)
 	}
-	delivery, err := writer.New(store, ledger, observer, line.Writer.Config(instance, line.Daemon.Interval()))
+	made, err := line.Writer.New(store, ledger, observer, line.Daemon.Interval())
 	if err != nil {
 		return err
+	}
+	writers := make([]daemon.Writer, len(made))
+	for i := range made {
+		writers[i] = made[i]
 	}
 	builder := slots.NewBuilder(store, instance, slots.CountersOf(observer))
 	responder, err := newResponder(line, builder, observer)
@@ -128,7 +131,7 @@ func serve(ctx context.Context, line *commandLine, stderr io.Writer) (err error)
 		return err
 	}
 	d, err := daemon.New(line.Daemon.Config(daemon.Config{
-		Store: store, Writer: delivery, Observer: observer, Slots: builder, Responder: responder,
+		Store: store, Writers: writers, Observer: observer, Slots: builder, Responder: responder,
 		Worker: line.Writer.WorkerID(), Grace: line.Writer.Grace - forAlerts,
 	}))
 	if err != nil {

@@ -60,7 +60,7 @@ func alertRow() row {
 				o.OutcomeFailed(f)
 				o.TargetHeld(reason)
 				until(t, "the alert of the hold", func() bool { return sink.has(observe.AlertTargetHeld) })
-				o.TargetResumed(reason)
+				o.TargetResumed()
 			}
 			for epoch := range fencerow.ClaimEpoch(4) {
 				o.ClaimLost(epoch, fencerow.LostReclaimed, "a", fencerow.OutcomeCompleted)

@@ -104,7 +104,7 @@ func newBench(w *world, store both, l fencerow.Ledger, format string) *bench {
 	check(w.t, err)
 	b.run, err = daemon.New(daemon.Config{
 		Store: store, Slots: slots.NewBuilder(store, desk, slots.CountersOf(b.obs)),
-		Writer: b.write, Observer: b.obs, Worker: "canary", Interval: 5 * time.Millisecond,
+		Writers: []daemon.Writer{b.write}, Observer: b.obs, Worker: "canary", Interval: 5 * time.Millisecond,
 		Grace: time.Second, OpsListen: "127.0.0.1:0",
 	})
 	check(w.t, err)

@@ -1,9 +1,11 @@
 package config
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -146,3 +148,56 @@ func TestTheWorkersNameIsAlwaysAName(t *testing.T) {
 		t.Error("a name that was given is not used")
 	}
 }
+
+func TestEachOfSeveralWritersHasANameOfItsOwn(t *testing.T) {
+	names := func(args ...string) (got []fencerow.WorkerID) {
+		t.Helper()
+		line, err := parse(t, nil, append(args, "--instance-key=a")...)
+		check(t, err)
+		observer, err := line.Log.Observer(io.Discard, line.Instance.Key(), line.Alerts.Alerting(nil))
+		check(t, err)
+		store := naming{claims: make(chan fencerow.WorkerID, line.Writer.Writers)}
+		writers, err := line.Writer.New(store, deaf{}, observer, line.Daemon.Interval())
+		check(t, err)
+		for _, w := range writers {
+			_, err := w.Poll(t.Context())
+			check(t, err)
+			got = append(got, <-store.claims)
+		}
+		return got
+	}
+	long := strings.Repeat("w", fencerow.MaxWorkerID)
+	tests := []struct {
+		name string
+		args []string
+		want []fencerow.WorkerID
+	}{
+		{"OneHasTheWorkersOwn", []string{"--worker=w"}, []fencerow.WorkerID{"w"}},
+		{"SeveralAreNumbered", []string{"--worker=w", "--writers=2"}, []fencerow.WorkerID{"w/1", "w/2"}},
+		{"ALongNameIsCut", []string{"--worker=" + long, "--writers=2"},
+			[]fencerow.WorkerID{fencerow.WorkerID(long[2:] + "/1"), fencerow.WorkerID(long[2:] + "/2")}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := names(tt.args...); !slices.Equal(got, tt.want) {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// naming is a store without rows that notes who claims.
+type naming struct {
+	fencerow.Claimer
+	claims chan fencerow.WorkerID
+}
+
+func (n naming) ClaimBatch(_ context.Context, p fencerow.ClaimBatchParams) (*fencerow.Claim, error) {
+	n.claims <- p.Worker
+	return &fencerow.Claim{Instance: p.Instance, Token: p.Token}, nil
+}
+
+// deaf is a ledger to which nothing is sent.
+type deaf struct{}
+
+func (deaf) Deliver(context.Context, fencerow.Delivery) fencerow.Answer { return fencerow.Answer{} }

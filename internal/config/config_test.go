@@ -116,6 +116,8 @@ func TestBadValuesAreUsageErrorsThatNameTheSetting(t *testing.T) {
 			"--instance-key (FENCEROW_INSTANCE_KEY)"},
 		{"InstanceKeyTooLong", []string{"--instance-key=" + strings.Repeat("a", 129)}, "--instance-key"},
 		{"BatchLimitZero", []string{"--batch-limit=0"}, "--batch-limit (FENCEROW_BATCH_LIMIT)"},
+		{"NoWriters", []string{"--writers=0"}, "--writers (FENCEROW_WRITERS)"},
+		{"TooManyWriters", []string{"--writers=17"}, "--writers (FENCEROW_WRITERS)"},
 		{"BatchLimitTooLarge", []string{"--batch-limit=1001"}, "--batch-limit (FENCEROW_BATCH_LIMIT)"},
 		{"BatchLimitNoNumber", []string{"--batch-limit=" + sentinel}, "--batch-limit"},
 		{"BudgetBelowTheBatchLimit", []string{"--budget=10"}, "--budget (FENCEROW_BUDGET)"},

@@ -27,9 +27,10 @@ type Ledger struct {
 	DialTimeout         time.Duration `name:"ledger-dial-timeout" env:"FENCEROW_LEDGER_DIAL_TIMEOUT" default:"5s" group:"Ledger" help:"Bound of connecting, and separately of the TLS handshake."`
 }
 
-// Open makes the adapter and reads the files that are named; nothing is sent. Concurrency is how many
-// connections are kept for reuse. The error is an [*fencerow.InputError]. The caller closes the adapter.
-func (l *Ledger) Open(concurrency int) (*ledger.HTTP, error) {
+// Open makes the adapter and reads the files that are named; nothing is sent. Connections are kept for reuse
+// for as many deliveries at once, up to what the adapter can keep. The error is an [*fencerow.InputError].
+// The caller closes the adapter.
+func (l *Ledger) Open(deliveries int) (*ledger.HTTP, error) {
 	if l.DialTimeout <= 0 {
 		return nil, inputError("ledger_dial_timeout", "must be positive")
 	}
@@ -39,7 +40,7 @@ func (l *Ledger) Open(concurrency int) (*ledger.HTTP, error) {
 		QuoteKey: l.QuoteKey, RequireEcho: l.RequireEcho, AcceptedIsDuplicate: l.AcceptedIsDuplicate,
 		RetryableStatus: l.RetryableStatus,
 		CAFile:          l.CAFile, CertFile: l.CertFile, KeyFile: l.KeyFile,
-		DialTimeout: l.DialTimeout, Concurrency: concurrency, Version: version.String(),
+		DialTimeout: l.DialTimeout, Concurrency: min(deliveries, ledger.MaxConcurrency), Version: version.String(),
 	})
 	return adapter, asFlag(err)
 }

@@ -7,8 +7,13 @@ import (
 	"time"
 
 	"github.com/fourblocks2020/fencerow"
+	"github.com/fourblocks2020/fencerow/internal/observe"
 	"github.com/fourblocks2020/fencerow/internal/writer"
 )
+
+// maxWriters bounds the writers of a process. The claims of an instance are made one after the other, so that
+// a few keep a database busy.
+const maxWriters = 16
 
 // Writer says how entries are claimed and delivered.
 //
@@ -19,7 +24,8 @@ type Writer struct {
 	Budget           int           `name:"budget" env:"FENCEROW_BUDGET" default:"0" group:"Delivery" help:"Rows in flight at most, from the batch limit to 16 times that. 0 is twice the batch limit."`
 	Lease            time.Duration `name:"lease" env:"FENCEROW_LEASE" default:"30s" group:"Delivery" help:"How long a claim holds its rows, 1s to 1h. Another worker takes over what a crashed one held after that."`
 	DeliveryTimeout  time.Duration `name:"delivery-timeout" env:"FENCEROW_DELIVERY_TIMEOUT" default:"10s" group:"Delivery" help:"Bound of one delivery. With a margin of a tenth of the lease (200ms to 3s) it must be shorter than the lease."`
-	Concurrency      int           `name:"concurrency" env:"FENCEROW_CONCURRENCY" default:"32" group:"Delivery" help:"Deliveries at once, 1 to 1024."`
+	Concurrency      int           `name:"concurrency" env:"FENCEROW_CONCURRENCY" default:"32" group:"Delivery" help:"Deliveries at once of one writer, 1 to 1024."`
+	Writers          int           `name:"writers" env:"FENCEROW_WRITERS" default:"1" group:"Delivery" help:"Writers side by side in this process, 1 to 16, each with claims of its own: batch limit, budget and concurrency are each one's. Each uses up to four connections to the database."`
 	MaxAttempts      int           `name:"max-attempts" env:"FENCEROW_MAX_ATTEMPTS" default:"20" group:"Delivery" help:"Attempts after which an entry is dead-lettered, 1 to 1000. Failures of the ledger as a whole do not count."`
 	InFlightAttempts int           `name:"in-flight-attempts" env:"FENCEROW_IN_FLIGHT_ATTEMPTS" default:"8" group:"Delivery" help:"Attempt from which an entry that the ledger keeps calling in flight (409) is parked as a conflict."`
 	BackoffBase      time.Duration `name:"backoff-base" env:"FENCEROW_BACKOFF_BASE" default:"1s" group:"Delivery" help:"Delay before the second attempt; it doubles with each."`
@@ -54,12 +60,43 @@ func (w *Writer) Validate() error {
 	if zero != "" {
 		return inputError(zero, "must not be 0")
 	}
+	if w.Writers < 1 || w.Writers > maxWriters {
+		return inputError("writers", "must be from 1 to 16")
+	}
 	const anyInstance = "any"
 	return asFlag(w.Config(anyInstance, writer.DefaultTargetDelay).Validate())
 }
 
-// Config returns the configuration of a writer. The target delay is about how long a row waits that failed
-// for the ledger's sake; a daemon gives its poll interval.
+// New makes the writers, which share what they are given. Each has a worker's name of its own. The target
+// delay is as in [Writer.Config].
+func (w *Writer) New(
+	store fencerow.Claimer, ledger fencerow.Ledger, observer *observe.Observer, targetDelay time.Duration,
+) ([]*writer.Writer, error) {
+	cfg := w.Config(observer.Instance(), targetDelay)
+	writers := make([]*writer.Writer, w.Writers)
+	for i := range writers {
+		if len(writers) > 1 {
+			cfg.Worker = numbered(w.WorkerID(), i+1)
+		}
+		var err error
+		if writers[i], err = writer.New(store, ledger, observer, cfg); err != nil {
+			return nil, err
+		}
+	}
+	return writers, nil
+}
+
+// numbered is the name of one of several writers: the worker's own, cut if it must be, and a number.
+func numbered(worker fencerow.WorkerID, n int) fencerow.WorkerID {
+	number := fencerow.WorkerID("/" + strconv.Itoa(n))
+	return worker[:min(len(worker), fencerow.MaxWorkerID-len(number))] + number
+}
+
+// Deliveries is how many deliveries run at once, over all writers.
+func (w *Writer) Deliveries() int { return w.Writers * w.Concurrency }
+
+// Config returns the configuration of the only writer. The target delay is about how long a row waits that
+// failed for the ledger's sake; a daemon gives its poll interval.
 func (w *Writer) Config(instance fencerow.InstanceKey, targetDelay time.Duration) writer.Config {
 	return writer.Config{
 		Instance: instance, Worker: w.WorkerID(),

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,7 +21,7 @@ const (
 	MaxGrace    = time.Hour
 )
 
-// Store is what a daemon needs of a [fencerow.Store] beside its writer.
+// Store is what a daemon needs of a [fencerow.Store] beside its writers.
 type Store interface {
 	Register(ctx context.Context, instance fencerow.InstanceKey) error
 	Ready(ctx context.Context) (fencerow.SchemaVersion, error)
@@ -41,16 +42,18 @@ type Responder interface {
 	Run(ctx context.Context)
 }
 
-// Config says what a daemon runs. Store, Writer, Observer, Slots, Worker, Interval and Grace are required.
+// Config says what a daemon runs. Store, Writers, Observer, Slots, Worker, Interval and Grace are required.
 type Config struct {
-	Store    Store
-	Writer   Writer
+	Store Store
+	// Writers are of the daemon's instance and share its store and observer. One is enough, unless the database
+	// has time left while it delivers.
+	Writers  []Writer
 	Observer *observe.Observer // whose instance is the daemon's
 	Slots    *slots.Builder    // of the same instance
 	// Responder is run beside the polls; nil if there is none.
 	Responder Responder
 	Worker    fencerow.WorkerID
-	// Interval is the time from one tick to the next.
+	// Interval is the time from one tick of a writer to its next.
 	Interval time.Duration
 	// Grace is how long stopping may take. Deliveries have at least half of it; up to [lastWrites] are kept for
 	// what must be written after them.
@@ -62,15 +65,14 @@ type Config struct {
 	OpsTokenFile string
 }
 
-// Daemon runs one writer. Its methods are safe for concurrent use, but Run is called once.
+// Daemon runs writers. Its methods are safe for concurrent use, but Run is called once.
 type Daemon struct {
-	cfg    Config
-	obs    *observe.Observer
-	ops    *ops // nil without a listener
-	notify notifier
-	state  state
-	// resumed asks for a follow-up; its capacity is 1.
-	resumed chan struct{}
+	cfg     Config
+	obs     *observe.Observer
+	ops     *ops // nil without a listener
+	notify  notifier
+	state   state
+	pollers []*poller
 }
 
 // New checks the configuration; nothing is opened. The error is an [*fencerow.InputError].
@@ -79,7 +81,7 @@ func New(cfg Config) (*Daemon, error) {
 	switch {
 	case cfg.Store == nil:
 		missing = "store"
-	case cfg.Writer == nil:
+	case len(cfg.Writers) == 0 || slices.Contains(cfg.Writers, nil):
 		missing = "writer"
 	case cfg.Observer == nil:
 		missing = "observer"
@@ -98,9 +100,11 @@ func New(cfg Config) (*Daemon, error) {
 	if cfg.Grace < MinGrace || cfg.Grace > MaxGrace {
 		return nil, outOfBounds("grace", MinGrace, MaxGrace)
 	}
-	d := &Daemon{
-		cfg: cfg, obs: cfg.Observer, notify: newNotifier(), state: state{interval: cfg.Interval},
-		resumed: make(chan struct{}, 1),
+	d := &Daemon{cfg: cfg, obs: cfg.Observer, notify: newNotifier()}
+	for _, w := range cfg.Writers {
+		d.pollers = append(d.pollers, &poller{
+			d: d, writer: w, state: pollState{interval: cfg.Interval}, resumed: make(chan struct{}, 1),
+		})
 	}
 	if cfg.OpsListen == "" {
 		return d, nil
@@ -135,12 +139,11 @@ func (d *Daemon) Run(ctx context.Context) error {
 	defer end(nil)
 	var running sync.WaitGroup
 	running.Go(func() {
-		if err := d.tick(loops); err != nil {
+		if err := d.work(loops); err != nil {
 			end(err)
 		}
 	})
-	running.Go(func() { d.followUp(loops) })
-	running.Go(func() { d.notify.watch(loops, d.state.alive) })
+	running.Go(func() { d.notify.watch(loops, d.alive) })
 	if d.cfg.Responder != nil {
 		running.Go(func() { d.cfg.Responder.Run(loops) })
 	}
@@ -170,9 +173,13 @@ func (d *Daemon) stop(running, serving *sync.WaitGroup) {
 	d.notify.send("STOPPING=1")
 	grace, cancel := context.WithTimeout(context.Background(), d.cfg.Grace-min(lastWrites, d.cfg.Grace/2))
 	defer cancel()
-	// Its error says that deliveries had to be cancelled. Their rows were released, which is logged by nobody:
-	// nothing is wrong.
-	_ = d.cfg.Writer.Shutdown(grace)
+	var stopping sync.WaitGroup
+	for _, w := range d.cfg.Writers {
+		// Its error says that deliveries had to be cancelled. Their rows were released, which is logged by nobody:
+		// nothing is wrong.
+		stopping.Go(func() { _ = w.Shutdown(grace) })
+	}
+	stopping.Wait()
 	running.Wait()
 	if d.ops != nil {
 		d.ops.shutdown()

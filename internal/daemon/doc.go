@@ -1,4 +1,4 @@
-// Package daemon runs a writer: it polls on a fixed cadence, answers on an ops listener, and stops without
+// Package daemon runs writers: it polls on a fixed cadence, answers on an ops listener, and stops without
 // leaving anything behind.
 //
 //	ticks ──────▶ Poll   every interval, whatever else goes on
@@ -9,7 +9,9 @@
 //
 // Ticks and follow-ups run beside each other, so that a follow-up that hangs in the database delays no tick.
 // A new entry is a candidate at the next tick: there is no backoff while idle and no notification. After an
-// error nothing is claimed until the next tick, and follow-ups stay off until a tick's poll succeeds.
+// error nothing is claimed until the next tick, and follow-ups stay off until a tick's poll succeeds. Each
+// writer has ticks and follow-ups of its own; the ticks of several are spread over the interval. Readiness
+// and health are those of the writer that is worst.
 //
 // # Failure
 //

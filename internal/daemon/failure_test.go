@@ -71,7 +71,7 @@ func TestABusyStoreIsNoFailure(t *testing.T) {
 		b.runFor(5*interval + interval/2)
 		equal(t, "polls", len(w.polledAt()), 6)
 		equal(t, "errors", len(b.log.at(t, slog.LevelError)), 0)
-		_, failed, _ := b.d.state.polls()
+		_, failed, _ := b.d.polls()
 		equal(t, "failed polls", failed, 0)
 	})
 }
@@ -87,13 +87,13 @@ func TestADatabaseThatIsDownAtStartIsTriedAtEachTick(t *testing.T) {
 		equal(t, "errors", len(b.log.at(t, slog.LevelError)), 5)
 		equal(t, "warnings", len(b.log.at(t, slog.LevelWarn)), 1)
 		equal(t, "polls", len(w.polledAt()), 0)
-		why, _, _ := b.d.state.polls()
+		why, _, _ := b.d.polls()
 		equal(t, "readiness", why, NotReadyStarting)
 
 		b.store.fail(nil)
 		pass(interval)
 		equal(t, "polls", len(w.polledAt()), 1)
-		why, failed, _ := b.d.state.polls()
+		why, failed, _ := b.d.polls()
 		equal(t, "readiness", why, "")
 		equal(t, "failed polls", failed, 0)
 		if _, err := b.store.Hold(t.Context(), self); err != nil {

@@ -195,7 +195,7 @@ func newBench(t testing.TB, w Writer, change func(*Config)) *bench {
 	b := &bench{t: t, store: newBreakable(), log: &logs{}}
 	observer := b.log.observer(t)
 	b.cfg = Config{
-		Store: b.store, Writer: w, Observer: observer, Worker: worker, Interval: interval,
+		Store: b.store, Writers: []Writer{w}, Observer: observer, Worker: worker, Interval: interval,
 		Grace: 10 * time.Second, Slots: slots.NewBuilder(b.store, self, slots.CountersOf(observer)),
 	}
 	if change != nil {
@@ -239,9 +239,11 @@ func withOps(cfg *Config) { cfg.OpsListen = "127.0.0.1:0" }
 func newPipedBench(t testing.TB, w Writer) *bench {
 	t.Helper()
 	b := newBench(t, w, withOps)
-	b.d.ops.listen = func(context.Context) (net.Listener, error) { return newPipes(), nil }
+	b.d.ops.listen = piped
 	return b
 }
+
+func piped(context.Context) (net.Listener, error) { return newPipes(), nil }
 
 // pipes is a listener whose connections are made in memory, so that they can wait on a synctest bubble's
 // clock.

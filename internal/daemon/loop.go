@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/fourblocks2020/fencerow"
@@ -11,42 +12,82 @@ import (
 	"github.com/fourblocks2020/fencerow/internal/writer"
 )
 
-// tick polls once an interval until ctx ends; the first time at once. The error is one that no later tick
-// would mend.
-func (d *Daemon) tick(ctx context.Context) error {
+// poller polls by one writer. Those of a daemon work side by side, each with a cadence of its own.
+type poller struct {
+	d      *Daemon
+	writer Writer
+	state  pollState
+	// resumed asks for a follow-up; its capacity is 1.
+	resumed chan struct{}
+}
+
+// work prepares the database, trying once an interval and the first time at once, and then polls by every
+// writer until ctx ends. The error is one that trying again would not mend.
+func (d *Daemon) work(ctx context.Context) error {
 	ticker := time.NewTicker(d.cfg.Interval)
 	defer ticker.Stop()
-	for prepared := false; ; {
-		d.state.beat()
-		if !prepared {
-			var err error
-			if prepared, err = d.prepare(ctx); err != nil {
-				return err
-			}
+	for {
+		d.pollers[0].state.beat()
+		prepared, err := d.prepare(ctx)
+		if err != nil {
+			return err
 		}
-		if prepared && ctx.Err() == nil {
-			d.poll(ctx, true)
+		if prepared {
+			break
 		}
-		d.state.beat()
+		d.pollers[0].state.beat()
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
 		}
 	}
+	var polling sync.WaitGroup
+	for i, p := range d.pollers {
+		// Spread over the interval, an entry waits the less for its first poll the more writers there are.
+		offset := d.cfg.Interval * time.Duration(i) / time.Duration(len(d.pollers))
+		polling.Go(func() { p.tick(ctx, offset) })
+		polling.Go(func() { p.followUp(ctx) })
+	}
+	polling.Wait()
+	return nil
+}
+
+// tick polls once an interval until ctx ends, the first time after the offset.
+func (p *poller) tick(ctx context.Context, offset time.Duration) {
+	if offset > 0 {
+		first := time.NewTimer(offset)
+		defer first.Stop()
+		select {
+		case <-ctx.Done():
+			return
+		case <-first.C:
+		}
+	}
+	ticker := time.NewTicker(p.d.cfg.Interval)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		p.state.beat()
+		p.poll(ctx, true)
+		p.state.beat()
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+		}
+	}
 }
 
 // followUp polls whenever the writer says that it is worth while before the next tick.
-func (d *Daemon) followUp(ctx context.Context) {
+func (p *poller) followUp(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-d.cfg.Writer.Wake():
-		case <-d.resumed:
+		case <-p.writer.Wake():
+		case <-p.resumed:
 		}
-		if d.state.mayFollowUp() {
-			d.poll(ctx, false)
+		if p.state.mayFollowUp() {
+			p.poll(ctx, false)
 		}
 	}
 }
@@ -62,7 +103,9 @@ func (d *Daemon) prepare(ctx context.Context) (done bool, fatal error) {
 	})
 	switch {
 	case err == nil:
-		d.state.prepare()
+		for _, p := range d.pollers {
+			p.state.prepare()
+		}
 		d.notify.send("READY=1")
 		return true, nil
 	case errors.Is(err, fencerow.ErrStoreSchema):
@@ -70,7 +113,7 @@ func (d *Daemon) prepare(ctx context.Context) (done bool, fatal error) {
 	case ctx.Err() != nil:
 		return false, nil //nolint:nilerr // guard has logged it, unless it only says that ctx ended
 	}
-	if d.state.pollFailed() == 1 {
+	if d.pollers[0].state.pollFailed() == 1 {
 		d.obs.Notify(observe.NoticeNotReady)
 	}
 	d.notify.extendStart(2*d.cfg.Interval + maxPoll)
@@ -96,32 +139,32 @@ func (e *SchemaError) Error() string {
 func (e *SchemaError) Is(target error) bool { return target == fencerow.ErrStoreSchema }
 
 // poll is one poll, of a tick or between two.
-func (d *Daemon) poll(ctx context.Context, ticked bool) {
-	before := d.state.pollBegins(ticked)
+func (p *poller) poll(ctx context.Context, ticked bool) {
+	before := p.state.pollBegins(ticked)
 	var res writer.PollResult
-	err := d.guard(ctx, func() (err error) {
-		res, err = d.cfg.Writer.Poll(ctx)
+	err := p.d.guard(ctx, func() (err error) {
+		res, err = p.writer.Poll(ctx)
 		return err
 	})
 	if err != nil {
-		d.state.pollFailed()
+		p.state.pollFailed()
 		return
 	}
 	switch res.Skipped {
 	case writer.SkippedStoreBusy:
-		if d.state.storeBusy() {
-			d.obs.StoreBusy()
+		if p.d.state.storeBusy() {
+			p.d.obs.StoreBusy()
 		}
 		return
 	case "", writer.SkippedInstanceHeld:
-		if d.state.storeAnswered() {
-			d.obs.StoreFree()
+		if p.d.state.storeAnswered() {
+			p.d.obs.StoreFree()
 		}
 	case writer.SkippedNoRoom, writer.SkippedTargetHeld, writer.SkippedStopping: // The store was not asked.
 	}
-	if d.state.pollGood(ticked, before) {
+	if p.state.pollGood(ticked, before) {
 		select {
-		case d.resumed <- struct{}{}:
+		case p.resumed <- struct{}{}:
 		default:
 		}
 	}

@@ -151,7 +151,7 @@ func contain(next http.Handler) http.Handler {
 }
 
 func (o *ops) healthz(w http.ResponseWriter, _ *http.Request) {
-	if !o.d.state.alive() {
+	if !o.d.alive() {
 		writeError(w, http.StatusServiceUnavailable, codeStuck)
 		return
 	}

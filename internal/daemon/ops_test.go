@@ -197,7 +197,7 @@ func TestAnAddressBeyondThisMachineNeedsAToken(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			store := newBreakable()
 			_, err := New(Config{
-				Store: store, Writer: newScripted(idle), Observer: (&logs{}).observer(t), Worker: worker,
+				Store: store, Writers: []Writer{newScripted(idle)}, Observer: (&logs{}).observer(t), Worker: worker,
 				Slots: slots.NewBuilder(store, self, nil), Interval: interval, Grace: interval,
 				OpsListen: tt.listen, OpsTokenFile: tt.token,
 			})

@@ -28,9 +28,10 @@ type Readiness struct {
 	Version  string               `json:"version"`
 	// SchemaVersion is 0 unless the database answered.
 	SchemaVersion fencerow.SchemaVersion `json:"schema_version"`
-	// FailedPolls is how many polls failed in a row.
+	// FailedPolls is how many polls failed in a row, of the writer of which it is the most.
 	FailedPolls int `json:"failed_polls"`
-	// LastPollAgeSec is how long the last good poll lies back; null before the first.
+	// LastPollAgeSec is how long the last good poll lies back, of the writer of which it is the longest; null
+	// before the first.
 	LastPollAgeSec *float64 `json:"last_poll_age_sec"`
 	// OldestDueAgeSec is how long the oldest due row that no active lease holds has been due, by the clock of
 	// this machine: 0 if none is, null if the database did not say.
@@ -43,7 +44,7 @@ func (o *ops) readyz(w http.ResponseWriter, r *http.Request) {
 	}
 	var code string
 	doc.SchemaVersion, code, doc.OldestDueAgeSec = o.ready.look(r.Context(), o.d)
-	why, failed, since := o.d.state.polls()
+	why, failed, since := o.d.polls()
 	doc.FailedPolls = failed
 	if since > 0 {
 		doc.LastPollAgeSec = seconds(since)

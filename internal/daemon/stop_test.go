@@ -24,7 +24,7 @@ func stopScene(t *testing.T, ledger ledgerFunc) *bench {
 	w, err := writer.New(b.store, ledger, b.cfg.Observer, writer.Config{Instance: self, Worker: worker,
 		Concurrency: 2})
 	check(t, err)
-	b.cfg.Writer = w
+	b.cfg.Writers = []Writer{w}
 	b.d, err = New(b.cfg)
 	check(t, err)
 	return b
@@ -101,7 +101,7 @@ func TestStop(t *testing.T) {
 			slow := &slowClaims{Store: b.store, began: make(chan struct{}), proceed: make(chan struct{})}
 			w, err := writer.New(slow, ledgerFunc(nil), b.cfg.Observer, writer.Config{Instance: self, Worker: worker})
 			check(t, err)
-			b.cfg.Writer = w
+			b.cfg.Writers = []Writer{w}
 			b.d, err = New(b.cfg)
 			check(t, err)
 			ctx, cancel := context.WithCancel(t.Context())

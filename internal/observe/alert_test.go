@@ -154,7 +154,7 @@ func TestAnAlertIsToldOncePerCauseAndThenCounted(t *testing.T) {
 			s.CloseAlerts()
 			s.CloseAlerts()
 			s.fail(5, dead, "ledger_error")
-			s.TargetResumed("throttled")
+			s.TargetResumed()
 			s.TargetHeld("throttled")
 		}, "0 entry_blocked dead_lettered ledger_error x1", "1 entry_blocked dead_lettered ledger_error x4")
 	})
@@ -167,7 +167,7 @@ func TestAHoldIsToldWhenItLastsAndSoIsItsEnd(t *testing.T) {
 			for range 20 {
 				s.TargetHeld("throttled")
 				pass(testHeldAfter - time.Nanosecond)
-				s.TargetResumed("throttled")
+				s.TargetResumed()
 			}
 		})
 	})
@@ -175,7 +175,7 @@ func TestAHoldIsToldWhenItLastsAndSoIsItsEnd(t *testing.T) {
 		inScene(t, func(s *scene) {
 			s.TargetHeld("throttled")
 			pass(30 * time.Minute)
-			s.TargetResumed("throttled")
+			s.TargetResumed()
 		}, "60 "+held+"1", "1800 "+resumed)
 	})
 	t.Run("OneThatNeverEndsOnce", func(t *testing.T) {
@@ -185,21 +185,21 @@ func TestAHoldIsToldWhenItLastsAndSoIsItsEnd(t *testing.T) {
 		inScene(t, func(s *scene) {
 			s.TargetHeld("throttled")
 			pass(50 * time.Second)
-			s.TargetResumed("throttled")
+			s.TargetResumed()
 			s.TargetHeld("throttled")
 			pass(50 * time.Second)
-			s.TargetResumed("throttled")
+			s.TargetResumed()
 		})
 	})
 	t.Run("ATimerThatComesLateSaysNothingOfTheNext", func(t *testing.T) {
 		inScene(t, func(s *scene) {
 			s.TargetHeld("throttled")
 			late := s.alerts.hold.number
-			s.TargetResumed("throttled")
+			s.TargetResumed()
 			s.holdLasts(late) // it had begun to run when the hold ended
 			s.TargetHeld("throttled")
 			s.holdLasts(late)
-			s.TargetResumed("throttled")
+			s.TargetResumed()
 		})
 	})
 	t.Run("SeveralInAWindowAreCountedAndEndResolved", func(t *testing.T) {
@@ -207,7 +207,7 @@ func TestAHoldIsToldWhenItLastsAndSoIsItsEnd(t *testing.T) {
 			for range 3 { // told at 60, counted at 130 and 200
 				s.TargetHeld("throttled")
 				pass(65 * time.Second)
-				s.TargetResumed("throttled")
+				s.TargetResumed()
 				pass(5 * time.Second)
 			}
 		}, "60 "+held+"1", "65 "+resumed, "360 "+held+"2", "360 "+resumed)
@@ -216,20 +216,20 @@ func TestAHoldIsToldWhenItLastsAndSoIsItsEnd(t *testing.T) {
 		inScene(t, func(s *scene) {
 			s.TargetHeld("throttled")
 			pass(65 * time.Second)
-			s.TargetResumed("throttled")
+			s.TargetResumed()
 			s.TargetHeld("throttled") // counted at 125
 			pass(335 * time.Second)
-			s.TargetResumed("throttled")
+			s.TargetResumed()
 		}, "60 "+held+"1", "65 "+resumed, "360 "+held+"1", "400 "+resumed)
 	})
 	t.Run("HoldsOfOtherReasonsAreOtherCauses", func(t *testing.T) {
 		inScene(t, func(s *scene) {
 			s.TargetHeld("throttled")
 			pass(65 * time.Second)
-			s.TargetResumed("throttled")
+			s.TargetResumed()
 			s.TargetHeld("dns_failed")
 			pass(65 * time.Second)
-			s.TargetResumed("dns_failed")
+			s.TargetResumed()
 		}, "60 "+held+"1", "65 "+resumed, "125 target_held dns_failed x1", "130 target_resumed dns_failed x1")
 	})
 }

@@ -1,10 +1,46 @@
 package observe
 
 import (
+	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/fourblocks2020/fencerow"
 )
+
+// target is what the log knows of the target: the writers of a process find out each for itself.
+type target struct {
+	mu     sync.Mutex
+	held   bool
+	reason fencerow.ReasonCode // of the present hold
+}
+
+// TargetHeld notes that the ledger as a whole fails for a writer, so that its deliveries are on hold but for
+// probes. The first writer's hold is logged, and raises an alert if it lasts. To be called on the change
+// only.
+func (o *Observer) TargetHeld(why fencerow.ReasonCode) {
+	o.target.mu.Lock()
+	defer o.target.mu.Unlock()
+	if o.target.held {
+		return
+	}
+	o.target.held, o.target.reason = true, why
+	o.write(slog.LevelWarn, "target held", slog.String(keyReason, reason(why)))
+	o.holdBegins(why)
+}
+
+// TargetResumed notes that a writer on hold was answered. For the log and the alerts that ends the hold, of
+// other writers too: they may be on hold until they have something to deliver.
+func (o *Observer) TargetResumed() {
+	o.target.mu.Lock()
+	defer o.target.mu.Unlock()
+	if !o.target.held {
+		return
+	}
+	o.target.held = false
+	o.write(slog.LevelInfo, "target resumed", slog.String(keyReason, reason(o.target.reason)))
+	o.holdEnds()
+}
 
 // hold is what alerts know of the target's hold.
 type hold struct {

@@ -14,6 +14,7 @@ type Observer struct {
 	log      *slog.Logger
 	counters counters
 	alerts   alerts
+	target   target
 }
 
 // New returns an observer for the instance that writes to handler and raises alerts as alerting says. A

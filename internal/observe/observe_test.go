@@ -92,7 +92,12 @@ func TestEveryEventIsOneRecordWithItsAttributes(t *testing.T) {
 			`"outcome":"retryable_failure","reason":"stale_fencing_token","count":1}`},
 		{"TargetHeld", func(o *Observer) { o.TargetHeld("throttled") },
 			`{"level":"WARN","msg":"target held","instance_key":"instance-a","reason":"throttled"}`},
-		{"TargetResumed", func(o *Observer) { o.TargetResumed("throttled") },
+		{"TargetHeldAndResumedByTwoWriters", func(o *Observer) {
+			o.TargetHeld("throttled")
+			o.TargetHeld("dns_failed")
+			o.TargetResumed()
+			o.TargetResumed()
+		}, `{"level":"WARN","msg":"target held","instance_key":"instance-a","reason":"throttled"}` + "\n" +
 			`{"level":"INFO","msg":"target resumed","instance_key":"instance-a","reason":"throttled"}`},
 		{"StoreBusy", func(o *Observer) { o.StoreBusy() },
 			`{"level":"WARN","msg":"store busy","instance_key":"instance-a","reason":"store_busy"}`},

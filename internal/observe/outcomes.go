@@ -60,16 +60,3 @@ func (o *Observer) RecordAbandoned(code fencerow.Code, ids []fencerow.Correlatio
 		slog.String(keyReason, safe(code)), slog.Int(keyCount, len(ids)),
 		slog.Any(keyCorrelationIDs, safeIDs(ids)))
 }
-
-// TargetHeld logs that the ledger as a whole fails and that deliveries are on hold but for probes, and raises
-// an alert if that lasts. To be called on the change only.
-func (o *Observer) TargetHeld(why fencerow.ReasonCode) {
-	o.write(slog.LevelWarn, "target held", slog.String(keyReason, reason(why)))
-	o.holdBegins(why)
-}
-
-// TargetResumed logs that a delivery was answered again; why is the reason of the hold that ends.
-func (o *Observer) TargetResumed(why fencerow.ReasonCode) {
-	o.write(slog.LevelInfo, "target resumed", slog.String(keyReason, reason(why)))
-	o.holdEnds()
-}

@@ -1,7 +1,9 @@
 package writer
 
 import (
+	"cmp"
 	"context"
+	"sync"
 	"time"
 
 	"github.com/fourblocks2020/fencerow"
@@ -28,6 +30,41 @@ type BackfillResult struct {
 	// target is not on hold. Otherwise it is a [SkipReason], the reason of the target's hold, or
 	// [StoppedNothingStarted].
 	Stopped string
+}
+
+// Backfill has each of the writers of an instance do its part of a [Writer.Backfill], side by side: with a
+// limit, an even share of it, and without, whatever it can claim. The result sums up all of them. What ended
+// the first that did not end because nothing was due, and the error of the first that has one, stand for
+// those of the others.
+func Backfill(ctx context.Context, writers []*Writer, limit int) (BackfillResult, error) {
+	if limit > 0 {
+		writers = writers[:min(len(writers), limit)] // A share of 0 would be no limit.
+	}
+	results, errs := make([]BackfillResult, len(writers)), make([]error, len(writers))
+	var working sync.WaitGroup
+	for i, w := range writers {
+		share := limit / len(writers)
+		if i < limit%len(writers) {
+			share++
+		}
+		working.Go(func() { results[i], errs[i] = w.Backfill(ctx, share) })
+	}
+	working.Wait()
+	sum, err := results[0], errs[0]
+	for i := 1; i < len(results); i++ {
+		sum.add(results[i])
+		err = cmp.Or(err, errs[i])
+	}
+	return sum, err
+}
+
+func (r *BackfillResult) add(other BackfillResult) {
+	r.Claimed += other.Claimed
+	r.Lost += other.Lost
+	r.Stopped = cmp.Or(r.Stopped, other.Stopped)
+	for kind, n := range other.Outcomes {
+		r.Outcomes[kind] += n
+	}
 }
 
 // Backfill claims and delivers until nothing is due, or until it has claimed limit rows (0: no limit), and

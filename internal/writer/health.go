@@ -49,7 +49,7 @@ func (h *health) definite(id fencerow.OutboxID, success bool, holds uint64) (cha
 	changed = h.streak.breakUp()
 	if h.held && holds == h.holds.Load() {
 		h.held, h.notBefore, changed = false, time.Time{}, true
-		h.obs.TargetResumed(h.reason)
+		h.obs.TargetResumed()
 	}
 	h.troubled.Store(h.held)
 	return changed
