@@ -15,7 +15,11 @@ import (
 
 // runIdle is workload h: daemons with nothing to do, and the polls of a day in a row.
 func runIdle(ctx context.Context, b *bench) error {
-	for _, count := range []int{1, 100} {
+	counts := []int{1, 100}
+	if b.short {
+		counts = []int{1, 10}
+	}
+	for _, count := range counts {
 		if err := b.idleDaemons(ctx, count); err != nil {
 			return fmt.Errorf("%d daemons: %w", count, err)
 		}
@@ -78,7 +82,7 @@ func (b *bench) idleDaemons(ctx context.Context, count int) (err error) {
 	var before, after idleReading
 	err = all.begin(ctx)
 	// What is prepared at start, and what the server has not yet told of it, is not an idle poll's.
-	const settling = 3
+	const settling = 5
 	if err == nil && !pause(ctx, settling*q.interval) {
 		err = ctx.Err()
 	}

@@ -12,6 +12,9 @@ import (
 // runInstances is workload j: the same number of entries, shared by ever more instances with a daemon each.
 func runInstances(ctx context.Context, b *bench) error {
 	counts := []int{1, 10, 100}
+	if b.short {
+		counts = counts[:2]
+	}
 	list := make([]string, len(counts))
 	for i, n := range counts {
 		list[i] = fmt.Sprintf("%d instances", n)
