@@ -46,7 +46,8 @@ type ledgerAnswer struct {
 	echo bool
 	// readback is the status of a read-back, whose echo is the same; 0 is 503.
 	readback int
-	delay    time.Duration
+	// until, if not nil, is closed when it may answer.
+	until <-chan struct{}
 	// reference is its name of the booking, if not the secret one.
 	reference string
 }
@@ -122,8 +123,8 @@ func (l *hostileLedger) answer(conn net.Conn) {
 		_, _ = conn.Read(make([]byte, 1)) // until the client goes away
 		return
 	}
-	if a.delay > 0 {
-		<-time.After(a.delay) // how slow it is
+	if a.until != nil {
+		<-a.until
 	}
 	text := a.text(request, id, sent)
 	if a.mode == "cut" {

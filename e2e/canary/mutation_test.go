@@ -66,7 +66,8 @@ func mutations() []mutation {
 				"		return fencerow.Secret{}, inputError(field, path+` cannot be read`)\n	}",
 			[]string{"configuration/every_variable"}},
 		{"webhook_address", "internal/webhook/send.go", "		return failure(err)",
-			"		if mutated(`webhook_address`) {\n			return observe.WebhookFailure(s.url.Reveal()) + failure(err)\n		}\n" +
+			"		if mutated(`webhook_address`) {\n" +
+				"			return observe.WebhookFailure(s.url.Reveal()) + failure(err)\n		}\n" +
 				"		return failure(err)",
 			[]string{"webhook/webhook_unreachable"}},
 		{"payload_unasked", "cmd/fencerow/document.go", "	if withPayload {",

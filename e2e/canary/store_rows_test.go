@@ -3,8 +3,8 @@ package canary
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
-	"time"
 
 	"github.com/fourblocks2020/fencerow"
 	"github.com/fourblocks2020/fencerow/internal/pgtest"
@@ -161,11 +161,15 @@ SELECT 1`, desk)
 
 // loseClaims has a daemon deliver three entries, and takes their claim and two of them away meanwhile.
 func (w *world) loseClaims() {
-	address := newHostileLedger(w.t, map[string]ledgerAnswer{
-		"slow": {status: 201, body: "-", delay: 700 * time.Millisecond},
-	})
+	gone := make(chan struct{})
+	address := newHostileLedger(w.t, map[string]ledgerAnswer{"slow": {status: 201, body: "-", until: gone}})
+	answer := sync.OnceFunc(func() { close(gone) })
+	defer answer()
 	w.enqueue("slow.reclaimed", "slow.finished", "slow.missing")
-	d := w.start(map[string]string{"LEDGER_URL": address, "LEDGER_INTERVAL_SEC": "0.05", "LOG_FORMAT": "json"})
+	d := w.start(map[string]string{
+		"LEDGER_URL": address, "LEDGER_INTERVAL_SEC": "0.05", "LOG_FORMAT": "json", "LEASE": "5m",
+		"DELIVERY_TIMEOUT": patience.String(),
+	})
 	d.await("batch claimed")
 	w.db.Exec(w.t, `
 WITH gone AS (
@@ -186,6 +190,7 @@ WITH gone AS (
     WHERE correlation_id = 'slow.missing'
 )
 DELETE FROM fencerow.ledger_claim`)
+	answer()
 	for _, why := range []string{"reclaimed", "finished", "missing"} {
 		d.await(`"reason":"` + why + `"`)
 	}
