@@ -31,7 +31,7 @@ test-tools:
 	$(GO) build -o $(TOOLS)/ ./internal/pgtest/cmd/pgtest-server ./scripts/gotest
 
 .PHONY: setup
-setup: ## Install what is missing: PostgreSQL, C compiler, psycopg2
+setup: ## Install what is missing: PostgreSQL, pgbouncer, C compiler, psycopg2
 	@scripts/setup.sh
 
 .PHONY: build

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the build and the tests need besides Go: git, make, a C compiler (for -race and for sqlc's parser), the
-# programs of a PostgreSQL server of version 14 or later with its client and contrib modules, and psycopg2 for Python.
+# programs of a PostgreSQL server of version 14 or later with its client and contrib modules, pgbouncer, and psycopg2
+# for Python.
 # Says nothing when nothing is missing. Starts and enables no service, and makes no database cluster.
 set -euo pipefail
 
@@ -25,6 +26,14 @@ have_postgresql_server() {
     have initdb && [ -x "$(dirname "$(readlink -f "$(command -v initdb)")")/postgres" ]
 }
 
+have_pooler() {
+    if [ -n "${FENCEROW_TEST_PGBOUNCER:-}" ]; then
+        [ -x "$FENCEROW_TEST_PGBOUNCER" ]
+        return
+    fi
+    have pgbouncer || [ -x /usr/sbin/pgbouncer ] || [ -x /usr/local/sbin/pgbouncer ]
+}
+
 have_compiler() { have gcc && echo '#include <stdlib.h>' | gcc -E - >/dev/null 2>&1; }
 
 have_psycopg2() {
@@ -43,6 +52,7 @@ have make || missing+=(make)
 have_compiler || missing+=(compiler)
 have_postgresql_server || missing+=(server)
 have psql || missing+=(client)
+have_pooler || missing+=(pgbouncer)
 have_psycopg2 || missing+=(psycopg2)
 
 if ! have go; then
@@ -58,7 +68,7 @@ packages_for() {
     local what
     for what in "${missing[@]}"; do
         case $1:$what in
-        *:git | *:make) echo "$what" ;;
+        *:git | *:make | *:pgbouncer) echo "$what" ;;
         apt:compiler) echo gcc libc6-dev ;;
         apt:server) echo postgresql postgresql-contrib ;;
         apt:client) echo postgresql-client ;;
@@ -118,8 +128,13 @@ if have apt-get; then
     say "installing ${packages[*]}"
     guard_debian_services
     "${as_root[@]}" apt-get update -qq
+    # Again where the package is there and its programs are not.
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-        apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
+        apt-get install -y -qq --reinstall --no-install-recommends "${packages[@]}" >/dev/null
+    # The next start of the machine must not start it either: Debian enables what it installs.
+    if [[ " ${packages[*]} " == *" pgbouncer "* ]]; then
+        "${as_root[@]}" update-rc.d pgbouncer disable
+    fi
 elif have dnf; then
     mapfile -t packages < <(packages_for dnf | tr ' ' '\n')
     need_root dnf install "${packages[@]}"

@@ -29,7 +29,8 @@
 //
 // # Faults
 //
-// [StartPrivate] gives a test a cluster of its own, to be stopped, crashed and started again.
+// [StartPrivate] gives a test a cluster of its own, to be stopped, crashed and started again, and
+// [Private.StartStandby] a replica of that to fail over to. [StartPooler] puts a pgbouncer before a server.
 // [Database.TerminateBackends] cuts connections, [Via] sends them through a proxy, and [Database.NewRole]
 // makes a login role with settings.
 package pgtest

@@ -62,7 +62,7 @@ func TestKilledServerCommandLeavesNoServer(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", binary, serverCommand).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	command := exec.Command(binary, "-serve", "-private")
+	command := exec.Command(binary, "-serve", "private")
 	data, postmaster := startAndLocate(t, command)
 	t.Cleanup(func() { _ = os.RemoveAll(filepath.Dir(data)) }) // nobody is left to do it
 	kill(t, command)

@@ -18,17 +18,18 @@ type Private struct {
 // StartPrivate starts a server that ends with the test. Settings are configuration parameters of it.
 func StartPrivate(t testing.TB, settings map[string]string) *Private {
 	t.Helper()
-	args := []string{"-private"}
-	for name, value := range settings {
-		args = append(args, "-set", name+"="+value)
-	}
-	process, err := startProcess(args...)
+	return startOwn(t, "private", settings, "")
+}
+
+func startOwn(t testing.TB, kind string, settings map[string]string, target string) *Private {
+	t.Helper()
+	process, err := startProcess(kind, settings, target)
 	if err != nil {
 		t.Fatalf("pgtest: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := process.close(); err != nil {
-			t.Errorf("pgtest: end the private server: %v", err)
+			t.Errorf("pgtest: end the %s server: %v", kind, err)
 		}
 	})
 	return &Private{process: process, server: &server{dsn: process.dsn}}

@@ -30,12 +30,20 @@ type process struct {
 	answers *bufio.Reader
 }
 
-// startProcess starts a pgtest-server and waits until tests may connect to its server.
-func startProcess(args ...string) (*process, error) {
+// envTarget tells a pgtest-server which server its standby or pooler is made for.
+const envTarget = "FENCEROW_PGTEST_TARGET"
+
+// startProcess starts a pgtest-server with a server of a kind and waits until tests may connect to it. The
+// target is for a standby or a pooler.
+func startProcess(kind string, settings map[string]string, target string) (*process, error) {
 	if packageDirErr != nil {
 		return nil, packageDirErr
 	}
-	cmd := exec.Command("go", append([]string{"run", serverCommand, "-serve"}, args...)...)
+	cmd := exec.Command("go", "run", serverCommand, "-serve", kind)
+	for name, value := range settings {
+		cmd.Args = append(cmd.Args, "-set", name+"="+value)
+	}
+	cmd.Env = append(os.Environ(), envTarget+"="+target)
 	cmd.Dir = packageDir
 	cmd.Stderr = os.Stderr
 	// Of its own session: an interrupt from the terminal must reach it as the end of its input, after the test

@@ -44,7 +44,7 @@ var shared = sync.OnceValues(func() (*server, error) {
 	if dsn := os.Getenv(envDSN); dsn != "" {
 		return openServer(ctx, dsn)
 	}
-	process, err := startProcess()
+	process, err := startProcess("shared", nil, "")
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,10 @@
 // Command pgtest-server provides a PostgreSQL server for tests for as long as it runs.
 //
 //	pgtest-server [--] COMMAND [ARG...]         runs COMMAND with the address in TREX_POSTGRESQL_TEST_DSN
-//	pgtest-server -serve [-private] [-set N=V]  serves a test binary by the protocol of package wire
+//	pgtest-server -serve KIND [-set N=V]        serves a test binary by the protocol of package wire
+//
+// KIND is shared, private, standby or pooler; the last two are made for the server whose address, a
+// superuser's, is in FENCEROW_PGTEST_TARGET.
 //
 // It ends the server when the command has ended or the input has, whatever they died of, and exits as the
 // command did.
@@ -33,16 +36,16 @@ const (
 
 func main() {
 	var (
-		serveMode = flag.Bool("serve", false, "serve a test binary on standard input and output")
-		private   = flag.Bool("private", false, "with -serve: a cluster of its own that can be stopped and started")
-		settings  = settingsFlag{}
+		serveKind = flag.String("serve", "", "serve a test binary on standard input and output with a server of "+
+			"this `kind`: shared, private, standby or pooler; all but shared can be stopped and started")
+		settings = settingsFlag{}
 	)
-	flag.Var(settings, "set", "with -private: configuration `parameter=value` of the cluster")
+	flag.Var(settings, "set", "with -serve, but for shared: configuration `parameter=value` of the server")
 	flag.Parse()
 	switch {
-	case *serveMode && flag.NArg() == 0:
-		os.Exit(serve(*private, settings))
-	case !*serveMode && flag.NArg() > 0:
+	case *serveKind != "" && flag.NArg() == 0:
+		os.Exit(serve(kind(*serveKind), settings))
+	case *serveKind == "" && flag.NArg() > 0:
 		os.Exit(wrap(flag.Args()))
 	default:
 		flag.Usage()
