@@ -164,6 +164,7 @@ func (r *run) checkOutput(ctx context.Context, pool *pgxpool.Pool, report *Repor
 		all = append(all, d.all...)
 	})
 	for _, p := range all {
+		report.Memory = max(report.Memory, p.memory())
 		if p.leaks > 0 {
 			r.violate(RuleSecret, "%s printed a secret %d times", p.worker, p.leaks)
 		}
@@ -171,6 +172,12 @@ func (r *run) checkOutput(ctx context.Context, pool *pgxpool.Pool, report *Repor
 			r.violate(RuleRace, "%s: %s", p.worker, p.tail)
 		}
 		report.Lost += p.tallies.Lost
+	}
+	err := pool.QueryRow(ctx, `
+SELECT pg_total_relation_size('fencerow.ledger_pending'), pg_total_relation_size('fencerow.ledger_claim')
+`).Scan(&report.Pending, &report.Claim)
+	if err != nil {
+		r.violate(RuleHarness, "sizes: %v", err)
 	}
 	for _, table := range []string{"pending", "claim", "outcome", "slot", "skip", "instance"} {
 		var leaks int

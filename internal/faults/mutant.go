@@ -26,7 +26,7 @@ func Mutants() map[string]Mutant {
 				with:    `$$1::uuid IS NOT NULL AND ${1}outbox_ids && $$3::bigint[]`,
 			}},
 			Rules: []Rule{RuleOutcomeWithoutSend, RuleSendOutsideHold, RuleTwoHolders, RuleHoldUnended},
-			Kinds: []Kind{StopDaemon, LedgerHangs, StallDatabaseLink},
+			Kinds: []Kind{StopDaemon, LedgerHangs},
 		},
 		// The daemon's own clock decides what has expired and when a lease ends.
 		"local-clock": {

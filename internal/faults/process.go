@@ -203,6 +203,15 @@ func (s *process) alive() bool {
 	}
 }
 
+// memory is the most that the process had, in bytes, once it has ended.
+func (s *process) memory() int64 {
+	usage, ok := s.cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	if !ok {
+		return 0
+	}
+	return usage.Maxrss << 10 // Linux counts KiB
+}
+
 func (s *process) opsAddress() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -33,6 +33,9 @@ type Report struct {
 	Counters   int   // processes whose counters were compared with their log
 	Recoveries []Recovery
 	Retries    int // transactions that a producer repeated
+	// Pending and Claim are the sizes of the tables that change, with their indexes, at the end; Memory is the
+	// most that a daemon had. All in bytes.
+	Pending, Claim, Memory int64
 
 	Broken     map[Rule]int
 	violations []violation
@@ -81,6 +84,9 @@ func (r *Report) String() string {
 	line("  counts      %d processes compared with the database, %d with their own counters",
 		r.Compared, r.Counters)
 	line("  recovery    %s", r.recoveryText())
+	const mib = 1 << 20
+	line("  growth      ledger_pending %.1f MiB and ledger_claim %.1f MiB at the end; a daemon had %.0f MiB",
+		float64(r.Pending)/mib, float64(r.Claim)/mib, float64(r.Memory)/mib)
 	broken := 0
 	for _, n := range r.Broken {
 		broken += n

@@ -158,11 +158,18 @@ func (w *witness) checkAttempt(s *story, send, at int, how string) {
 	}
 }
 
+// losing are the kinds by which a worker can lose an answer of the ledger, or the record of it.
+var losing = []Kind{
+	KillDaemon, StopDaemon, DeployDaemon, JumpClock, CutDatabaseLink, DelayDatabaseLink, StallDatabaseLink,
+	LoseAnswers, CutLedgerLink, DelayLedgerLink, StallLedgerLink, TerminateBackends, RestartDatabase,
+	TurnReadOnly, LimitConnections, FillDisk, HoldLock, ExhaustPool, LedgerHangs,
+}
+
 // checkAgain demands a reason for what came after a request: that it was not answered well, or that something
 // befell the worker that sent it before it could record the answer.
 func (w *witness) checkAgain(s *story, before ledgerstub.Record) {
-	if before.Status/100 != 2 {
-		return
+	if before.Status/100 != 2 || before.Fault != "" && before.Fault != ledgerstub.ModeSlow {
+		return // it was not answered, or not so that it could be read
 	}
 	at := slices.IndexFunc(s.holds, func(h hold) bool { return h.epoch == before.Epoch })
 	if at < 0 {
@@ -170,7 +177,7 @@ func (w *witness) checkAgain(s *story, before ledgerstub.Record) {
 	}
 	h := s.holds[at]
 	ended, _ := s.end(h)
-	if !w.touched(h.worker, before.ArrivedAt.Add(-w.r.cfg.Lease), ended) {
+	if !w.touched(h.worker, before.ArrivedAt.Add(-w.r.cfg.Lease), ended, losing...) {
 		w.r.violate(RuleSentAgain, "%s", s.describe())
 	}
 }

@@ -68,6 +68,7 @@ type witness struct {
 	late       int
 	expired    int
 	booked     int
+	refused    int
 	seen       []int // entries seen of each instance
 }
 
@@ -84,6 +85,11 @@ func newWitness(r *run) *witness {
 		}
 	}
 	journal := r.ledger.stub.Journal()
+	for _, x := range journal {
+		if x.Verdict == ledgerstub.VerdictStale {
+			w.refused++
+		}
+	}
 	slices.SortStableFunc(journal, func(a, b ledgerstub.Record) int { return strings.Compare(a.Key, b.Key) })
 	for from := 0; from < len(journal); {
 		to := from
@@ -96,10 +102,10 @@ func newWitness(r *run) *witness {
 	return w
 }
 
-// touched reports whether one of the kinds, or any if none is given, befell a worker between two moments.
+// touched reports whether one of the kinds befell a worker between two moments.
 func (w *witness) touched(worker string, from, to time.Time, kinds ...Kind) bool {
 	hit := func(h Happening) bool {
-		return !h.From.After(to) && !h.To.Before(from) && (len(kinds) == 0 || slices.Contains(kinds, h.Kind))
+		return !h.From.After(to) && !h.To.Before(from) && slices.Contains(kinds, h.Kind)
 	}
 	return slices.ContainsFunc(w.byPlace[place(worker)], hit) || slices.ContainsFunc(w.everywhere, hit)
 }
@@ -228,7 +234,7 @@ func (w *witness) checkEntries(ctx context.Context, pool *pgxpool.Pool, report *
 			w.r.violate(RuleEnqueue, "%s committed %d entries, and %d are there", instanceKey(i), want, n)
 		}
 	}
-	report.Booked, report.Late, report.Expired = w.booked, w.late, w.expired
+	report.Booked, report.Refused, report.Late, report.Expired = w.booked, w.refused, w.late, w.expired
 	return errors.Join(entries.err, holds.err, lettings.err, outcomes.err)
 }
 

@@ -33,7 +33,8 @@ func main() {
 	planOnly := flag.Bool("plan", false, "print the plan and run nothing")
 	mutants := flag.Bool("mutants", false,
 		"run the broken builds instead, each until it is found, and again by its seed")
-	flag.StringVar(&c.Mutant, "mutant", "", "run this broken build: "+strings.Join(names(), ", "))
+	flag.StringVar(&c.Mutant, "mutant", "",
+		"run this broken build as -mutants does: "+strings.Join(names(), ", "))
 	flag.Parse()
 	c.Log = os.Stderr
 
@@ -48,6 +49,9 @@ func main() {
 	case *mutants:
 		ok, err = findMutants(ctx, c)
 	default:
+		if c.Mutant != "" {
+			c = toFind(c, c.Mutant)
+		}
 		ok, err = once(ctx, c)
 	}
 	if err != nil {
@@ -91,13 +95,17 @@ func findMutants(ctx context.Context, c faults.Config) (bool, error) {
 	return all, nil
 }
 
+// toFind is the run in which a broken build is looked for: short leases, and faults that follow closely.
+func toFind(c faults.Config, name string) faults.Config {
+	c.Mutant, c.Kinds = name, faults.Mutants()[name].Kinds
+	c.Duration, c.Lease, c.Every, c.Entries = 24*time.Second, 2*time.Second, 400*time.Millisecond, 4000
+	return c
+}
+
 func find(ctx context.Context, c faults.Config, name string) (seed uint64, took time.Duration, err error) {
 	began := time.Now()
+	c = toFind(c, name)
 	m := faults.Mutants()[name]
-	c.Mutant, c.Kinds = name, m.Kinds
-	if c.Duration == 0 {
-		c.Duration = 20 * time.Second
-	}
 	for {
 		report, err := faults.Run(ctx, c)
 		if err != nil {
