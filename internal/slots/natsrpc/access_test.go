@@ -1,6 +1,7 @@
 package natsrpc
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -50,6 +51,66 @@ func trap(t *testing.T, address string, calls chan<- struct{}) func() {
 	}
 	t.Cleanup(closeTrap)
 	return closeTrap
+}
+
+// deaf accepts connections at several addresses, and neither says anything nor ends them. calls gets one
+// element for each.
+func deaf(t *testing.T, n int) (urls string, calls chan net.Conn) {
+	t.Helper()
+	var all []string
+	calls = make(chan net.Conn, 10*n)
+	for range n {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		check(t, err)
+		t.Cleanup(func() { _ = listener.Close() })
+		go func() {
+			for {
+				conn, err := listener.Accept()
+				if err != nil {
+					return
+				}
+				calls <- conn
+			}
+		}()
+		all = append(all, "nats://"+listener.Addr().String())
+	}
+	return strings.Join(all, ","), calls
+}
+
+// The client library waits for each of them in turn.
+func TestNeitherStoppingNorAskingWaitsForServersThatSayNothing(t *testing.T) {
+	for name, ends := range map[string]func(t *testing.T, cfg Config) (end func()){
+		"Stopping": func(t *testing.T, cfg Config) func() { return run(t, cfg, self, oneSlot, time.Minute).stop },
+		"Asking": func(t *testing.T, cfg Config) func() {
+			ctx, cancel := context.WithCancel(t.Context())
+			answer := make(chan error, 1)
+			go func() {
+				_, err := Ask(ctx, cfg, slots.Request{Instance: self})
+				answer <- err
+			}()
+			return func() {
+				cancel()
+				if err := <-answer; !errors.Is(err, context.Canceled) {
+					t.Errorf("got %v", err)
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			urls, calls := deaf(t, 4)
+			end := ends(t, Config{URL: urls})
+			conn := <-calls
+			began := time.Now()
+			end()
+			if took := time.Since(began); took > connectWithin/2 {
+				t.Errorf("it took %s", took)
+			}
+			check(t, conn.Close())
+			if len(calls) != 0 {
+				t.Error("another server was tried")
+			}
+		})
+	}
 }
 
 func TestANewTokenIsTakenUp(t *testing.T) {

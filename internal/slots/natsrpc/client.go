@@ -28,7 +28,10 @@ func Ask(ctx context.Context, cfg Config, request slots.Request) (*slots.Documen
 	if err := request.Instance.Validate(); err != nil {
 		return nil, err
 	}
-	nc, err := connect(cfg, nil, func(*nats.Conn, *nats.Subscription, error) {})
+	nc, err := connect(ctx, cfg, nil, func(*nats.Conn, *nats.Subscription, error) {})
+	if err != nil && ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	if err != nil {
 		return nil, fencerow.NewError(op, codeOf(err), nil)
 	}

@@ -1,9 +1,11 @@
 package natsrpc
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"net"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -42,10 +44,15 @@ const (
 	writeWithin   = 2 * time.Second // of a server that does not read
 )
 
-// connect makes one connection, which nobody but the caller makes again. closed is called once when it ends,
-// asked for or not.
-func connect(cfg Config, closed nats.ConnHandler, failed nats.ErrHandler) (*nats.Conn, error) {
+// connect makes one connection, which nobody but the caller makes again; once it is made, it outlives ctx.
+// closed is called once when it ends, asked for or not.
+func connect(
+	ctx context.Context, cfg Config, closed nats.ConnHandler, failed nats.ErrHandler,
+) (*nats.Conn, error) {
+	dialer := &dialer{ctx: ctx, disarm: func() bool { return true }}
 	options := []nats.Option{
+		nats.SetCustomDialer(dialer),
+		nats.SkipHostLookup(), // which would heed no context
 		nats.Name("fencerow"),
 		nats.NoReconnect(),
 		nats.Timeout(connectWithin),
@@ -75,10 +82,31 @@ func connect(cfg Config, closed nats.ConnHandler, failed nats.ErrHandler) (*nats
 		options = append(options, nats.UserCredentialBytes([]byte(creds.Reveal())))
 	}
 	nc, err := nats.Connect(cfg.URL, options...)
+	dialer.disarm()
 	if err != nil {
 		return nil, codeOf(err)
 	}
 	return nc, nil
+}
+
+// dialer lets a context end what the client library waits for while it connects: one server after the other,
+// each of which may accept and say nothing. It serves one attempt to connect, which dials from one goroutine.
+type dialer struct {
+	ctx    context.Context
+	disarm func() bool // has ctx no longer close the last connection
+}
+
+// Dial connects to one server, for the client library.
+func (d *dialer) Dial(network, address string) (net.Conn, error) {
+	d.disarm()
+	within, cancel := context.WithTimeout(d.ctx, connectWithin)
+	defer cancel()
+	var plain net.Dialer
+	conn, err := plain.DialContext(within, network, address)
+	if err == nil {
+		d.disarm = context.AfterFunc(d.ctx, func() { _ = conn.Close() }) // it carried nothing yet
+	}
+	return conn, err
 }
 
 // WellFormed reports whether creds hold a user's JWT and its key.

@@ -78,7 +78,7 @@ func (s *Server) Run(ctx context.Context) {
 // flight is answered. up is called when requests arrive.
 func (s *Server) session(ctx context.Context, up func()) error {
 	lost := make(chan error, 1)
-	nc, err := connect(s.cfg, func(nc *nats.Conn) { lost <- nc.LastError() }, s.failed)
+	nc, err := connect(ctx, s.cfg, func(nc *nats.Conn) { lost <- nc.LastError() }, s.failed)
 	if err != nil {
 		return err
 	}
@@ -91,6 +91,9 @@ func (s *Server) session(ctx context.Context, up func()) error {
 	}()
 	listening, err := a.listen(answering)
 	if err != nil {
+		return err
+	}
+	if err := noted(ctx, nc); err != nil {
 		return err
 	}
 	up()
@@ -125,8 +128,14 @@ type answerer struct {
 	inFlight sync.WaitGroup
 }
 
-// listen subscribes, and returns once the server has noted it. Requests are heard until the connection or ctx
-// ends, or the subscriptions are drained.
+// noted returns once the server has noted what was asked of it.
+func noted(ctx context.Context, nc *nats.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, connectWithin)
+	defer cancel()
+	return nc.FlushWithContext(ctx)
+}
+
+// listen subscribes. Requests are heard until the connection or ctx ends, or the subscriptions are drained.
 func (a *answerer) listen(ctx context.Context) ([]*nats.Subscription, error) {
 	var all []*nats.Subscription
 	for group, handle := range map[string]handler{
@@ -143,7 +152,7 @@ func (a *answerer) listen(ctx context.Context) ([]*nats.Subscription, error) {
 		a.hearing.Go(func() { hear(ctx, subscription, handle) })
 		all = append(all, subscription)
 	}
-	return all, a.conn.FlushTimeout(connectWithin)
+	return all, nil
 }
 
 // wait returns when nothing is heard any more and everything is answered.
