@@ -164,7 +164,6 @@ func (r *run) checkOutput(ctx context.Context, pool *pgxpool.Pool, report *Repor
 		all = append(all, d.all...)
 	})
 	for _, p := range all {
-		report.Memory = max(report.Memory, p.memory())
 		if p.leaks > 0 {
 			r.violate(RuleSecret, "%s printed a secret %d times", p.worker, p.leaks)
 		}
@@ -207,6 +206,7 @@ type spied struct {
 func (r *run) checkCounters(ctx context.Context, report *Report) {
 	r.each(func(d *daemon) {
 		p := d.current()
+		report.Memory = max(report.Memory, p.memory())
 		address := p.opsAddress()
 		if address == "" {
 			return

@@ -203,13 +203,19 @@ func (s *process) alive() bool {
 	}
 }
 
-// memory is the most that the process had, in bytes, once it has ended.
+// memory is the most that the process has had so far, in bytes; 0 where the system does not tell. What a
+// process leaves behind counts its parent's too.
 func (s *process) memory() int64 {
-	usage, ok := s.cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	if !ok {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+	if err != nil {
 		return 0
 	}
-	return usage.Maxrss << 10 // Linux counts KiB
+	_, rest, _ := strings.Cut(string(status), "VmHWM:")
+	var kib int64
+	if _, err := fmt.Sscan(rest, &kib); err != nil {
+		return 0
+	}
+	return kib << 10
 }
 
 func (s *process) opsAddress() string {
