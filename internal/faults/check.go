@@ -212,12 +212,9 @@ func (r *run) checkCounters(ctx context.Context, report *Report) {
 			return
 		}
 		status, body, err := r.operator.exchange(ctx, http.MethodGet, "http://"+address+"/v1/slots?spy=true")
-		if err != nil || status == http.StatusNotFound {
-			return // a build without the answer
-		}
 		var doc spied
-		if json.Unmarshal(body, &doc) != nil || !doc.Metrics.Available {
-			r.violate(RuleCounts, "%s answers %d without its metrics: %.200s", p.worker, status, body)
+		if err != nil || json.Unmarshal(body, &doc) != nil || !doc.Metrics.Available {
+			r.violate(RuleCounts, "%s answers %d without its metrics: %.200s (%v)", p.worker, status, body, err)
 			return
 		}
 		p.mu.Lock()
