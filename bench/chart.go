@@ -14,7 +14,8 @@ import (
 var chartNames = map[string]string{
 	"fencerow/batch=100":  "fencerow, defaults",
 	"fencerow/whole=true": "fencerow's store alone",
-	"limit":               "limit: rows moved, no queue",
+	"limit":               "limit: known rows moved and read",
+	"limit/unread=true":   "limit, nothing read",
 	"river":               "River",
 	"river/default=true":  "River, defaults",
 	"watermill":           "watermill-sql (no lease)",

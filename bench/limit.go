@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
@@ -11,18 +12,26 @@ import (
 
 var limitKind = kind{
 	name:  "limit",
-	tries: []string{"conns=1", "conns=3", "conns=4", "batch=100"},
+	tries: []string{"conns=1", "conns=3", "conns=4"},
 	build: func(p params) (queue, string, error) {
-		q := &limitQueue{conns: p.int("conns", 2), batch: p.int("batch", 1000)}
-		setting := fmt.Sprintf("no queue: one statement deletes %d known rows of a table like ledger_pending and "+
-			"appends them to one like ledger_outcome; %d connections", q.batch, q.conns)
+		q := &limitQueue{conns: p.int("conns", 2), batch: p.int("batch", 1000), unread: p.bool("unread", false)}
+		read := "returns their entries"
+		if q.unread {
+			read = "returns nothing"
+		}
+		setting := fmt.Sprintf("no queue: one statement deletes %d known rows of a table like ledger_pending, "+
+			"appends them to one like ledger_outcome and %s; %d connections", q.batch, read, q.conns)
 		return q, setting, p.err
 	},
 }
 
 // limitQueue is what the database can do at most: the same rows moved from a narrow table to another, by a
-// client that knows beforehand which. There is no claim, no payload is read, and nothing is checked.
-type limitQueue struct{ conns, batch int }
+// client that knows beforehand which. There is no claim and nothing is checked. The client reads the entries,
+// as one that delivers them must, unless unread is set.
+type limitQueue struct {
+	conns, batch int
+	unread       bool
+}
 
 func (q *limitQueue) queries() (string, []any) { return "limit", nil }
 
@@ -35,7 +44,7 @@ func (q *limitQueue) fill(ctx context.Context, db *database, first, n int) error
 }
 
 func (q *limitQueue) open(ctx context.Context, db *database, n int) (consumer, error) {
-	c := &limitConsumer{batch: q.batch, n: n, ended: make(chan error, 1)}
+	c := &limitConsumer{batch: q.batch, n: n, unread: q.unread, ended: make(chan error, 1)}
 	for range q.conns {
 		conn, err := pgx.Connect(ctx, db.dsn)
 		if err != nil {
@@ -49,6 +58,7 @@ func (q *limitQueue) open(ctx context.Context, db *database, n int) (consumer, e
 type limitConsumer struct {
 	conns    []*pgx.Conn
 	batch, n int
+	unread   bool
 	inProcess
 	taken atomic.Int64
 	begun bool
@@ -65,8 +75,16 @@ func (c *limitConsumer) begin(ctx context.Context) error {
 	return nil
 }
 
+// limitEntry is what is read of an entry.
+type limitEntry struct {
+	id                        int64
+	correlationID, kind, slot string
+	cashDelta, currency       string
+	payload                   string
+	enqueuedAt                time.Time
+}
+
 func (c *limitConsumer) work(ctx context.Context, conn *pgx.Conn) error {
-	text := query("limit", "move")
 	ids := make([]int64, 0, c.batch)
 	for {
 		end := c.taken.Add(int64(c.batch))
@@ -78,12 +96,28 @@ func (c *limitConsumer) work(ctx context.Context, conn *pgx.Conn) error {
 		for id := first; id <= last; id++ {
 			ids = append(ids, id)
 		}
-		tag, err := conn.Exec(ctx, text, ids)
+		moved, err := c.move(ctx, conn, ids)
 		if err != nil {
 			return err
 		}
-		c.count.Add(tag.RowsAffected())
+		c.count.Add(moved)
 	}
+}
+
+func (c *limitConsumer) move(ctx context.Context, conn *pgx.Conn, ids []int64) (moved int64, err error) {
+	if c.unread {
+		tag, err := conn.Exec(ctx, query("limit", "move"), ids)
+		return tag.RowsAffected(), err
+	}
+	rows, err := conn.Query(ctx, query("limit", "take"), ids)
+	if err != nil {
+		return 0, err
+	}
+	entries, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e limitEntry, err error) {
+		return e, row.Scan(
+			&e.id, &e.correlationID, &e.kind, &e.slot, &e.cashDelta, &e.currency, &e.payload, &e.enqueuedAt)
+	})
+	return int64(len(entries)), err
 }
 
 func (c *limitConsumer) stop(ctx context.Context) (err error) {

@@ -74,8 +74,8 @@ func systemNames() []string {
 
 // defaultSystems is what workload a runs: each at its best setting, and some as they come.
 var defaultSystems = []string{
-	"fencerow", "fencerow/batch=100", "fencerow/whole=true", "limit", "river", "river/default=true",
-	"watermill", "graphile", "pgmq", "gue",
+	"fencerow", "fencerow/batch=100", "fencerow/whole=true", "limit", "limit/unread=true",
+	"river", "river/default=true", "watermill", "graphile", "pgmq", "gue",
 }
 
 // params are the settings of a system in a spec.

@@ -73,6 +73,7 @@ var comparisons = []comparison{
 	{"f_growth", "f", "grown", "empty", true},
 	{"g_snapshot", "g", "held", "free", true},
 
+	{"a_limit_unread", "a", "fencerow", "limit/unread=true", false},
 	{"a_gue", "a", "fencerow", "gue", false},
 	{"a_pgmq", "a", "fencerow", "pgmq", false},
 	{"a_river_default", "a", "fencerow", "river/default=true", false},
