@@ -33,6 +33,10 @@ const (
 	ErrStoreSchema Code = "store_schema_mismatch"
 	// ErrStoreReadOnly: the server is read-only, as a standby is.
 	ErrStoreReadOnly Code = "store_read_only"
+	// ErrStoreStatement: the session has not the prepared statement that we made, or has it already: a pooler
+	// hands out sessions and keeps no prepared statements. Add default_query_exec_mode=exec to the DSN. For a
+	// write it is not known whether it was done.
+	ErrStoreStatement Code = "store_statement_lost"
 	// ErrStoreFull: the server is out of disk, memory or connections.
 	ErrStoreFull Code = "store_full"
 	// ErrStoreData: the database refused a value (SQLSTATE class 22 or 23).

@@ -97,7 +97,9 @@ var hints = map[fencerow.Code]string{
 	fencerow.ErrStorePermission:  "the role lacks a grant on the schema fencerow",
 	fencerow.ErrStoreSchema: "the schema is not the one that this version works with; " +
 		"see \"fencerow migrate status\", then \"fencerow migrate up\"",
-	fencerow.ErrStoreReadOnly:     "the server is read-only, as a standby is; connect to the primary",
+	fencerow.ErrStoreReadOnly: "the server is read-only, as a standby is; connect to the primary",
+	fencerow.ErrStoreStatement: "a pooler stands before the server and keeps no prepared statements; " +
+		"add default_query_exec_mode=exec to FENCEROW_DSN",
 	fencerow.ErrStoreFull:         "the server is out of disk, memory or connections",
 	fencerow.ErrForeignInstance:   "the correlation id exists, but only under another instance or under none",
 	daemon.ErrDaemonUnreachable:   "check that fencerowd runs and that --ops-url leads to its ops listener",

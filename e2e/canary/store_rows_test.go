@@ -22,7 +22,8 @@ func databaseScene(t *testing.T) []row {
 		fencerow.ErrStoreUnavailable: {state: "57P01"},
 		fencerow.ErrStoreCredentials: {state: "28P01", atStart: true},
 		fencerow.ErrStorePermission:  {state: "42501"}, fencerow.ErrStoreSchema: {state: "42P01"},
-		fencerow.ErrStoreReadOnly: {state: "25006"}, fencerow.ErrStoreFull: {state: "53100"},
+		fencerow.ErrStoreReadOnly: {state: "25006"}, fencerow.ErrStoreStatement: {state: "26000"},
+		fencerow.ErrStoreFull: {state: "53100"},
 		fencerow.ErrStoreData: {state: "22003"}, fencerow.ErrStoreConflict: {state: "40001"},
 		fencerow.ErrStoreFailed: {state: "XX000"},
 	} {

@@ -24,7 +24,7 @@ func TestConformanceWithoutTheFloor(t *testing.T) {
 // a connection pooler.
 func TestConformanceInEveryQueryMode(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []string{"cache_describe", "describe_exec", "exec", "simple_protocol"} {
+	for _, mode := range []string{"cache_describe", "exec", "simple_protocol"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			database := pgtest.NewDatabase(t, schema)

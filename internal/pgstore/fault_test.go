@@ -80,6 +80,7 @@ func TestEachFailureOfTheServerHasItsCode(t *testing.T) {
 		"53300": fencerow.ErrStoreFull, "54001": fencerow.ErrStoreFull, "42501": fencerow.ErrStorePermission,
 		"42P01": fencerow.ErrStoreSchema, "3F000": fencerow.ErrStoreSchema, "28P01": fencerow.ErrStoreCredentials,
 		"22P02": fencerow.ErrStoreData, "23514": fencerow.ErrStoreData, "25006": fencerow.ErrStoreReadOnly,
+		"26000": fencerow.ErrStoreStatement, "42P05": fencerow.ErrStoreStatement,
 		"40001": fencerow.ErrStoreConflict, "40P01": fencerow.ErrStoreConflict, "XX000": fencerow.ErrStoreFailed,
 		"": fencerow.ErrStoreFailed,
 	} {

@@ -133,6 +133,8 @@ func codeOfState(state string) fencerow.Code {
 		return fencerow.ErrStoreReadOnly
 	case "40001", "40P01":
 		return fencerow.ErrStoreConflict
+	case "26000", "42P05":
+		return fencerow.ErrStoreStatement
 	case "42501":
 		return fencerow.ErrStorePermission
 	case "3D000":

@@ -85,6 +85,7 @@ func Open(cfg Config) (*Store, error) {
 
 func open(poolConfig *pgxpool.Config, timeout time.Duration) (*Store, error) {
 	poolConfig.ConnConfig.ConnectTimeout = timeout
+	poolConfig.ConnConfig.DefaultQueryExecMode = safeMode(poolConfig.ConnConfig.DefaultQueryExecMode)
 	// What the role's defaults may say otherwise, and the driver's text formats rest on. A pooler passes both
 	// on.
 	poolConfig.ConnConfig.RuntimeParams["datestyle"] = "ISO"

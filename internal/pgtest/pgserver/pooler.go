@@ -55,6 +55,7 @@ func StartPooler(ctx context.Context, dsn string, extra map[string]string) (*Poo
 			"listen_addr": "127.0.0.1", "listen_port": strconv.Itoa(port), "unix_socket_dir": "",
 			"pool_mode": "transaction", "max_client_conn": "1000", "default_pool_size": "4",
 			"auth_type": "scram-sha-256", "auth_file": users, "auth_user": server.User,
+			"admin_users": server.User,
 		}, extra)
 	})
 	if err != nil {
