@@ -18,6 +18,11 @@ WITH (autovacuum_analyze_threshold=5000, autovacuum_vacuum_scale_factor=0, autov
 
 CREATE INDEX ledger_claim_instance ON fencerow.ledger_claim USING btree (instance_key, lease_expires_at);
 
+CREATE POLICY ledger_claim_wall ON fencerow.ledger_claim
+USING (COALESCE((instance_key = ANY (ARRAY( SELECT (r.instance_key)::text AS instance_key
+   FROM fencerow.ledger_role r
+  WHERE (r.role_name = CURRENT_USER)))), false));
+
 CREATE TABLE fencerow.ledger_instance (
     held_at timestamp with time zone,
     instance_key text COLLATE "C" NOT NULL,
@@ -25,6 +30,11 @@ CREATE TABLE fencerow.ledger_instance (
     CONSTRAINT ledger_instance_key_syntax CHECK ((((length(instance_key) >= 1) AND (length(instance_key) <= 128)) AND (instance_key ~ '^[!-~]+$'::text))),
     CONSTRAINT ledger_instance_pkey PRIMARY KEY (instance_key)
 );
+
+CREATE POLICY ledger_instance_wall ON fencerow.ledger_instance
+USING (COALESCE((instance_key = ANY (ARRAY( SELECT (r.instance_key)::text AS instance_key
+   FROM fencerow.ledger_role r
+  WHERE (r.role_name = CURRENT_USER)))), false));
 
 CREATE TABLE fencerow.ledger_legacy (
     attempt_count integer NOT NULL,
@@ -35,6 +45,9 @@ CREATE TABLE fencerow.ledger_legacy (
 );
 
 CREATE TRIGGER ledger_legacy_immutable BEFORE UPDATE ON fencerow.ledger_legacy FOR EACH ROW EXECUTE FUNCTION fencerow.refuse_entry_change();
+
+CREATE POLICY ledger_legacy_wall ON fencerow.ledger_legacy
+USING (false);
 
 CREATE TABLE fencerow.ledger_outbox (
     cash_delta fencerow.cash_delta NOT NULL DEFAULT 0,
@@ -62,6 +75,14 @@ CREATE TRIGGER ledger_outbox_deleted AFTER DELETE ON fencerow.ledger_outbox REFE
 
 CREATE TRIGGER ledger_outbox_immutable BEFORE UPDATE ON fencerow.ledger_outbox FOR EACH ROW EXECUTE FUNCTION fencerow.refuse_entry_change();
 
+CREATE POLICY ledger_outbox_wall ON fencerow.ledger_outbox
+USING (COALESCE(((instance_key)::text = ANY (ARRAY( SELECT (r.instance_key)::text AS instance_key
+   FROM fencerow.ledger_role r
+  WHERE (r.role_name = CURRENT_USER)))), false))
+WITH CHECK ((COALESCE(((instance_key)::text = ANY (ARRAY( SELECT (r.instance_key)::text AS instance_key
+   FROM fencerow.ledger_role r
+  WHERE (r.role_name = CURRENT_USER)))), false) AND (outbox_id <= pg_sequence_last_value('fencerow.ledger_outbox_outbox_id_seq'::regclass))));
+
 CREATE TABLE fencerow.ledger_outcome (
     attempt_count integer NOT NULL,
     claim_epoch bigint NOT NULL,
@@ -80,6 +101,16 @@ CREATE TABLE fencerow.ledger_outcome (
 );
 
 CREATE INDEX ledger_outcome_blocked ON fencerow.ledger_outcome USING btree (instance_key, outbox_id) WHERE (status <> 'completed'::text);
+
+CREATE POLICY ledger_outcome_wall ON fencerow.ledger_outcome
+USING (COALESCE((instance_key = ANY (ARRAY( SELECT (r.instance_key)::text AS instance_key
+   FROM fencerow.ledger_role r
+  WHERE (r.role_name = CURRENT_USER)))), false))
+WITH CHECK ((COALESCE((instance_key = ANY (ARRAY( SELECT (r.instance_key)::text AS instance_key
+   FROM fencerow.ledger_role r
+  WHERE (r.role_name = CURRENT_USER)))), false) AND (EXISTS ( SELECT
+   FROM fencerow.ledger_outbox o
+  WHERE ((o.outbox_id = ledger_outcome.outbox_id) AND ((o.instance_key)::text = ledger_outcome.instance_key))))));
 
 CREATE TABLE fencerow.ledger_pending (
     attempt_count fencerow.counter NOT NULL DEFAULT 0,
@@ -102,6 +133,23 @@ WITH (autovacuum_vacuum_insert_scale_factor=0.2, autovacuum_vacuum_scale_factor=
 
 CREATE INDEX ledger_pending_due ON fencerow.ledger_pending USING btree (instance_key, next_retry_at, outbox_id);
 
+CREATE POLICY ledger_pending_wall ON fencerow.ledger_pending
+USING (COALESCE((instance_key = ANY (ARRAY( SELECT (r.instance_key)::text AS instance_key
+   FROM fencerow.ledger_role r
+  WHERE (r.role_name = CURRENT_USER)))), false))
+WITH CHECK ((COALESCE((instance_key = ANY (ARRAY( SELECT (r.instance_key)::text AS instance_key
+   FROM fencerow.ledger_role r
+  WHERE (r.role_name = CURRENT_USER)))), false) AND fencerow.owns_entry(outbox_id, instance_key)));
+
+CREATE TABLE fencerow.ledger_role (
+    instance_key fencerow.instance_key NOT NULL,
+    role_name name NOT NULL,
+    CONSTRAINT ledger_role_pkey PRIMARY KEY (role_name, instance_key)
+); -- row security
+
+CREATE POLICY ledger_role_wall ON fencerow.ledger_role FOR SELECT
+USING ((role_name = CURRENT_USER));
+
 CREATE TABLE fencerow.ledger_skip (
     booked boolean NOT NULL DEFAULT false,
     correlation_id text COLLATE "C" NOT NULL,
@@ -119,6 +167,14 @@ CREATE UNIQUE INDEX ledger_skip_open_entry ON fencerow.ledger_skip USING btree (
 
 CREATE INDEX ledger_skip_open_slot ON fencerow.ledger_skip USING btree (instance_key, slot_id) WHERE (resolved_at IS NULL);
 
+CREATE POLICY ledger_skip_wall ON fencerow.ledger_skip
+USING (COALESCE((instance_key = ANY (ARRAY( SELECT (r.instance_key)::text AS instance_key
+   FROM fencerow.ledger_role r
+  WHERE (r.role_name = CURRENT_USER)))), false))
+WITH CHECK ((COALESCE((instance_key = ANY (ARRAY( SELECT (r.instance_key)::text AS instance_key
+   FROM fencerow.ledger_role r
+  WHERE (r.role_name = CURRENT_USER)))), false) AND fencerow.owns_entry(outbox_id, instance_key)));
+
 CREATE TABLE fencerow.ledger_slot (
     cash_balance numeric,
     currency text COLLATE "C",
@@ -133,6 +189,11 @@ CREATE TABLE fencerow.ledger_slot (
     CONSTRAINT ledger_slot_snapshot_whole CHECK (((num_nulls(currency, cash_balance, ledger_version, updated_at) = ANY (ARRAY[0, 4])) AND ((ledger_version IS NULL) OR (ledger_version >= 0)))),
     CONSTRAINT ledger_slot_strategy_syntax CHECK (((strategy IS NULL) OR (((length(strategy) >= 1) AND (length(strategy) <= 128)) AND (strategy ~ '^[ -~]+$'::text))))
 );
+
+CREATE POLICY ledger_slot_wall ON fencerow.ledger_slot
+USING (COALESCE((instance_key = ANY (ARRAY( SELECT (r.instance_key)::text AS instance_key
+   FROM fencerow.ledger_role r
+  WHERE (r.role_name = CURRENT_USER)))), false));
 
 CREATE TABLE fencerow.schema_version (
     version integer NOT NULL
@@ -383,6 +444,37 @@ AS $body$
     END
 $body$;
 
+CREATE FUNCTION fencerow.foreign_owned(correlation_id text, instance_key text, asker name DEFAULT CURRENT_USER)
+RETURNS boolean
+LANGUAGE plpgsql STABLE SECURITY DEFINER PARALLEL u COST 100 SET search_path=pg_catalog, pg_temp
+AS $body$
+BEGIN
+    IF EXISTS (SELECT FROM pg_class t WHERE t.oid = 'fencerow.ledger_outbox'::regclass AND t.relrowsecurity)
+        AND NOT (
+            pg_has_role(session_user, $3, 'MEMBER')
+            AND (
+                EXISTS (SELECT FROM fencerow.ledger_role r WHERE r.role_name = $3 AND r.instance_key = $2)
+                OR EXISTS (
+                    SELECT
+                    FROM pg_roles a, pg_class t
+                    WHERE a.rolname = $3
+                        AND t.oid = 'fencerow.ledger_outbox'::regclass
+                        AND (a.rolsuper OR a.rolbypassrls OR pg_has_role(a.oid, t.relowner, 'USAGE'))
+                )
+            )
+        )
+    THEN
+        RAISE EXCEPTION 'fencerow: this role does not work for this instance' USING
+            ERRCODE = '42501', HINT = 'Give the role the instance in fencerow.ledger_role.';
+    END IF;
+    RETURN EXISTS (
+        SELECT FROM fencerow.ledger_outbox o WHERE o.correlation_id = $1 AND o.instance_key IS NOT NULL AND o.instance_key <> $2
+    ) OR EXISTS (
+        SELECT FROM fencerow.ledger_outbox o WHERE o.correlation_id = $1 AND o.instance_key IS NULL
+    );
+END;
+$body$;
+
 CREATE FUNCTION fencerow.forget_deleted_entries()
 RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL u COST 100
@@ -394,6 +486,20 @@ BEGIN
     WHERE k.instance_key = d.instance_key AND k.correlation_id = d.correlation_id;
     RETURN NULL;
 END;
+$body$;
+
+CREATE FUNCTION fencerow.legacy_count()
+RETURNS bigint
+LANGUAGE sql STABLE SECURITY DEFINER PARALLEL u COST 100 SET search_path=pg_catalog, pg_temp
+AS $body$
+    SELECT count(*) FROM fencerow.ledger_outbox o WHERE o.instance_key IS NULL
+$body$;
+
+CREATE FUNCTION fencerow.owns_entry(outbox_id bigint, instance_key text)
+RETURNS boolean
+LANGUAGE sql VOLATILE PARALLEL u COST 100 SET search_path=pg_catalog, pg_temp
+AS $body$
+    SELECT EXISTS (SELECT FROM fencerow.ledger_outbox o WHERE o.outbox_id = $1 AND o.instance_key = $2)
 $body$;
 
 CREATE FUNCTION fencerow.refuse_entry_change()

@@ -32,9 +32,9 @@ type doctorCmd struct {
 
 // Help says what is looked at.
 func (*doctorCmd) Help() string {
-	return `Looks at the connection, the server's version and settings, the clock, vacuum, indexes and the
-schema's version, and at the instance's lag, blocked entries and expired claims. Nothing is changed. Exit
-status: 0 nothing failed, warnings included; 1 a check failed.`
+	return `Looks at the connection, the server's version and settings, the clock, vacuum, indexes, the
+schema's version and the walls between instances, and at the instance's lag, blocked entries and expired
+claims. Nothing is changed. Exit status: 0 nothing failed, warnings included; 1 a check failed.`
 }
 
 // Run checks.
@@ -108,6 +108,11 @@ func (x *examination) examine(ctx context.Context, store *pgstore.Store, instanc
 		return
 	}
 	x.note("schema", checkOK, "", "version %d", version)
+	if walls, err := store.Walls(ctx, instance); err != nil {
+		x.failed("walls", err)
+	} else {
+		x.walls(walls)
+	}
 	if err := x.entries(ctx, store, instance); err != nil {
 		x.failed("entries", err)
 	}
@@ -200,6 +205,33 @@ func (x *examination) horizon(d *pgstore.Diagnosis) {
 	x.note("horizon", when(long > 0, checkWarn),
 		"end the transaction or drop the slot: until then no dead row is removed, and claims slow down",
 		"%s", detail)
+}
+
+// walls judges the worst that is wrong with the walls between the instances.
+func (x *examination) walls(w pgstore.Walls) {
+	const check = "walls"
+	switch {
+	case w.Up == 0:
+		x.note(check, checkOK, "", "down")
+	case w.Up < w.Tables:
+		x.note(check, checkFail, "run \"fencerow migrate walls up\" again, as the owner of the tables",
+			"up for %d of %d tables", w.Up, w.Tables)
+	case w.Unguarded > 0:
+		x.note(check, checkFail, "create the policy again, as the migration that makes it does",
+			"up, but %d tables lack their policy and show nothing", w.Unguarded)
+	case w.Widened > 0:
+		x.note(check, checkFail, "drop every policy in schema fencerow that fencerow did not make",
+			"up, but %d tables have another policy that lets more through", w.Widened)
+	case w.Unbound:
+		x.note(check, checkWarn,
+			"let daemons and producers use roles that do not own the tables and override no row security",
+			"up, but they do not bind this role; %d other roles may enqueue and have no instance", w.Strangers)
+	case !w.Mapped:
+		x.note(check, checkFail, "give it the instance: INSERT INTO fencerow.ledger_role, as the owner",
+			"up, and this role does not work for this instance")
+	default:
+		x.note(check, checkOK, "", "up")
+	}
 }
 
 func (x *examination) entries(

@@ -212,6 +212,12 @@ type migrateStatusDoc struct {
 	Pending []stepDoc `json:"pending"`
 }
 
+type migrateWallsDoc struct {
+	Walls   string `json:"walls"`
+	Changed int    `json:"changed"`
+	Roles   int    `json:"roles"`
+}
+
 type migrateVerifyDoc struct {
 	Latest int      `json:"latest"`
 	Checks []string `json:"checks"`

@@ -92,6 +92,7 @@ func TestDocumentsAreAsCommitted(t *testing.T) {
 		"doctor":         doctorDoc{Result: checkWarn, Checks: checks},
 		"migrate_up":     migratedDoc{From: 1, To: 3},
 		"migrate_status": migrateStatusDoc{Current: 1, Latest: 2, Pending: steps},
+		"migrate_walls":  migrateWallsDoc{Walls: wallsUp, Changed: 8, Roles: 2},
 		"migrate_verify": migrateVerifyDoc{Latest: 3, Checks: []string{"files", "from_empty", "from_rows"}},
 		"dev": devDoc{
 			AsExpected: true, Store: "memory", Instance: "dev", Enqueued: enqueueDoc{Inserted: 1}, Deliveries: 1,

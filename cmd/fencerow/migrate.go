@@ -13,6 +13,7 @@ type migrateCmd struct {
 	Down   migrateDownCmd   `cmd:"" help:"Undo the migrations above a version, the newest first."`
 	Status migrateStatusCmd `cmd:"" help:"Compare the database's version with this program's."`
 	Verify migrateVerifyCmd `cmd:"" help:"Check the history that is built into this program, on scratch databases."`
+	Walls  migrateWallsCmd  `cmd:"" help:"Put the walls between the instances up or down."`
 }
 
 type migrateUpCmd struct {
@@ -141,6 +142,50 @@ func (c *migrateVerifyCmd) Run(ctx context.Context, a *app) error {
 		t.line("the history up to version %d is in order", doc.Latest)
 		for _, check := range doc.Checks {
 			t.line("  ok: %s", check)
+		}
+	})
+}
+
+type migrateWallsCmd struct {
+	Database config.Database `embed:""`
+	State    string          `arg:"" name:"state" help:"up or down."`
+}
+
+// Help says what the walls are and what must come first.
+func (*migrateWallsCmd) Help() string {
+	return `Up, the database lets a role see and change only the rows of the instances that fencerow.ledger_role
+gives it, whatever statement it sends; a role without a row there sees nothing. So give each its instances
+first. The owner of the tables and superusers are not bound. Run it as the owner; it may be repeated.`
+}
+
+// Validate checks the state.
+func (c *migrateWallsCmd) Validate() error {
+	if c.State != wallsUp && c.State != wallsDown {
+		return usage("<state>", "must be up or down")
+	}
+	return nil
+}
+
+const (
+	wallsUp   = "up"
+	wallsDown = "down"
+)
+
+// Run switches the walls.
+func (c *migrateWallsCmd) Run(ctx context.Context, a *app) error {
+	dsn, err := c.Database.DSN()
+	if err != nil {
+		return err
+	}
+	walls, err := migrate.SetWalls(ctx, dsn.Reveal(), c.State == wallsUp)
+	if err != nil {
+		return err
+	}
+	doc := migrateWallsDoc{Walls: c.State, Changed: walls.Changed, Roles: walls.Roles}
+	return a.print(doc, func(t *table) {
+		t.line("the walls are %s; %d tables were switched", doc.Walls, doc.Changed)
+		if walls.Up {
+			t.line("%d roles have instances", doc.Roles)
 		}
 	})
 }

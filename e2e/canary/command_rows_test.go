@@ -18,7 +18,7 @@ import (
 func commandLines() [][]string {
 	return [][]string{
 		{"migrate", "up"}, {"migrate", "down", "--to", "2"}, {"migrate", "status"}, {"migrate", "verify"},
-		{"doctor"},
+		{"migrate", "walls", "down"}, {"doctor"},
 		{"enqueue", "-"}, {"process", "done-1"}, {"backfill"}, {"requeue", "done-1", "--from", "dead_lettered"},
 		{"prune", "--older-than", "1h"}, {"pending"}, {"cash-delta"}, {"show", "done-1"}, {"counts"}, {"claims"},
 		{"legacy", "count"}, {"legacy", "export", "done-1"}, {"hold"}, {"resume"},

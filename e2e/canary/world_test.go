@@ -123,6 +123,7 @@ func newWorld(t testing.TB) *world {
 	w.db.Exec(t, fmt.Sprintf(
 		`GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA fencerow TO %q`, w.role.Name))
 	w.db.Exec(t, fmt.Sprintf(`GRANT USAGE ON ALL SEQUENCES IN SCHEMA fencerow TO %q`, w.role.Name))
+	w.db.Exec(t, fmt.Sprintf(`GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA fencerow TO %q`, w.role.Name))
 	var err error
 	w.pool, err = pgxpool.New(t.Context(), w.db.DSN())
 	check(t, err)

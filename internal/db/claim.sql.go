@@ -648,11 +648,7 @@ SELECT
     EXISTS (SELECT FROM pending) AS unfinished,
     EXISTS (SELECT FROM pending p WHERE p.next_retry_at <= m.at) AS due,
     (
-        NOT EXISTS (SELECT FROM entry) AND EXISTS (
-            SELECT
-            FROM fencerow.ledger_outbox o
-            WHERE o.correlation_id = $1::text AND (o.instance_key IS NULL OR o.instance_key <> $2::text)
-        )
+        NOT EXISTS (SELECT FROM entry) AND fencerow.foreign_owned($1::text, $2::text)
     )::boolean AS foreign_owned
 FROM moment m
 `

@@ -195,3 +195,70 @@ func (q *Queries) DoctorTables(ctx context.Context) ([]DoctorTablesRow, error) {
 	}
 	return items, nil
 }
+
+const DoctorWalls = `-- name: DoctorWalls :one
+WITH wall AS (
+    SELECT
+        c.relrowsecurity AS up,
+        EXISTS (
+            SELECT FROM pg_catalog.pg_policy p
+            WHERE p.polrelid = c.oid AND p.polname = c.relname || '_wall' AND p.polpermissive AND p.polcmd = '*'
+        ) AS guarded,
+        EXISTS (
+            SELECT FROM pg_catalog.pg_policy p
+            WHERE p.polrelid = c.oid AND p.polname <> c.relname || '_wall' AND p.polpermissive
+        ) AS widened
+    FROM pg_catalog.pg_class c
+    JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = 'fencerow' AND c.relkind = 'r' AND c.relname LIKE 'ledger\_%' AND c.relname <> 'ledger_role'
+),
+writer AS (
+    SELECT a.rolname, a.rolsuper OR a.rolbypassrls OR pg_has_role(a.oid, c.relowner, 'USAGE') AS unbound
+    FROM pg_catalog.pg_roles a, pg_catalog.pg_class c
+    WHERE c.oid = 'fencerow.ledger_outbox'::regclass AND has_table_privilege(a.oid, c.oid, 'INSERT') AND a.rolcanlogin
+)
+SELECT
+    count(*)::integer AS tables,
+    (count(*) FILTER (WHERE w.up))::integer AS up,
+    (count(*) FILTER (WHERE NOT w.guarded))::integer AS unguarded,
+    (count(*) FILTER (WHERE w.widened))::integer AS widened,
+    EXISTS (SELECT FROM writer r WHERE r.rolname = current_user AND r.unbound) AS unbound,
+    EXISTS (
+        SELECT
+        FROM fencerow.ledger_role m
+        WHERE m.role_name = current_user AND m.instance_key = $1::text
+    ) AS mapped,
+    CASE WHEN row_security_active('fencerow.ledger_role') THEN 0 ELSE (
+        SELECT count(*)
+        FROM writer r
+        WHERE NOT r.unbound AND NOT EXISTS (SELECT FROM fencerow.ledger_role m WHERE m.role_name = r.rolname)
+    ) END::integer AS strangers
+FROM wall w
+`
+
+type DoctorWallsRow struct {
+	Tables    int32
+	Up        int32
+	Unguarded int32
+	Widened   int32
+	Unbound   bool
+	Mapped    bool
+	Strangers int32
+}
+
+// DoctorWalls reads how the walls between the instances stand, and this role beside them. A table counts as guarded if it has the policy
+// of its name, and as widened if another policy lets more through. Who else is not mapped, only a role sees that sees all of ledger_role.
+func (q *Queries) DoctorWalls(ctx context.Context, instanceKey string) (DoctorWallsRow, error) {
+	row := q.db.QueryRow(ctx, DoctorWalls, instanceKey)
+	var i DoctorWallsRow
+	err := row.Scan(
+		&i.Tables,
+		&i.Up,
+		&i.Unguarded,
+		&i.Widened,
+		&i.Unbound,
+		&i.Mapped,
+		&i.Strangers,
+	)
+	return i, err
+}

@@ -79,6 +79,11 @@ type LedgerPending struct {
 	Reason            *string
 }
 
+type LedgerRole struct {
+	RoleName    string
+	InstanceKey string
+}
+
 type LedgerSkip struct {
 	InstanceKey   string
 	CorrelationID string

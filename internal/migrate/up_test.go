@@ -96,6 +96,13 @@ func TestDumpSeesEveryKindOfChange(t *testing.T) {
 		"ALTER TABLE fencerow.ledger_slot SET (fillfactor = 30)",
 		"ALTER TABLE fencerow.ledger_slot SET UNLOGGED",
 		"ALTER TABLE fencerow.ledger_slot ENABLE ROW LEVEL SECURITY",
+		"ALTER TABLE fencerow.ledger_slot FORCE ROW LEVEL SECURITY",
+		"CREATE POLICY extra ON fencerow.ledger_slot FOR SELECT USING (true)",
+		"ALTER POLICY extra ON fencerow.ledger_slot USING (false)",
+		"ALTER POLICY extra ON fencerow.ledger_slot TO pg_monitor",
+		"CREATE POLICY narrow ON fencerow.ledger_slot AS RESTRICTIVE WITH CHECK (true)",
+		"ALTER POLICY narrow ON fencerow.ledger_slot WITH CHECK (false)",
+		"DROP POLICY ledger_slot_wall ON fencerow.ledger_slot",
 		"ALTER TABLE fencerow.ledger_outbox DISABLE TRIGGER ledger_outbox_immutable",
 		"DROP TRIGGER ledger_legacy_immutable ON fencerow.ledger_legacy",
 		"CREATE INDEX extra ON fencerow.ledger_slot (extra)",
@@ -135,9 +142,9 @@ func TestStatusNamesWhatIsPendingAndChangesNothing(t *testing.T) {
 	conn := db.Connect(t)
 	steps := []Step{
 		{1, "001_create_outbox"}, {2, "002_own_claim_and_fence"}, {3, "003_index_unowned_entries"},
-		{4, "004_check_by_domain"},
+		{4, "004_check_by_domain"}, {5, "005_wall_instances"},
 	}
-	for version, pending := range [][]Step{steps, steps[1:], steps[2:], steps[3:], {}} {
+	for version, pending := range [][]Step{steps, steps[1:], steps[2:], steps[3:], steps[4:], {}} {
 		status, err := ReadStatus(t.Context(), db.DSN())
 		want := Status{Current: version, Latest: latest(t), Pending: pending}
 		if err != nil || !reflect.DeepEqual(status, want) || status.Newer() {

@@ -30,6 +30,7 @@ type harness struct {
 	dsn    string
 	admin  *pgxpool.Pool
 	mutate func(*Store)
+	walled string // the role whom each instance is given to where the walls are up, else empty
 	worlds atomic.Int64
 }
 
@@ -84,6 +85,12 @@ func (w *world) Instance() fencerow.InstanceKey {
 	defer w.mu.Unlock()
 	key := fmt.Sprintf("world-%d/instance-%d", w.number, len(w.instances)+1)
 	w.instances = append(w.instances, key)
+	if w.walled != "" {
+		// The suite also makes the longest key that begins with this one.
+		longest := key + strings.Repeat("k", fencerow.MaxInstanceKey-len(key))
+		w.exec("INSERT INTO fencerow.ledger_role (role_name, instance_key) VALUES ($1, $2), ($1, $3)",
+			w.walled, key, longest)
+	}
 	return fencerow.InstanceKey(key)
 }
 

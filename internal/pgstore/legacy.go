@@ -18,20 +18,24 @@ func (s *Store) LegacyCount(ctx context.Context) (int64, error) {
 	return n, err
 }
 
-// LegacyExport implements [fencerow.Store].
+// LegacyExport implements [fencerow.Store]. Where unowned entries exist, a role that the walls between
+// the instances bind is refused with ErrStorePermission: what has no owner is behind them for everybody.
 func (s *Store) LegacyExport(ctx context.Context, correlationID string) ([]fencerow.LegacyEntry, error) {
 	if err := fencerow.ValidateLegacyID(correlationID); err != nil {
 		return nil, err
 	}
 	var rows []db.LegacyExportRow
-	err := s.view(ctx, "export legacy entries", func(ctx context.Context, q *db.Queries) error {
-		var err error
-		rows, err = q.LegacyExport(
-			ctx,
-			db.LegacyExportParams{CorrelationID: correlationID, RowLimit: fencerow.MaxPage},
-		)
-		return err
-	})
+	var rowSecurity string
+	err := s.view(ctx, "export legacy entries",
+		reads(&rowSecurity, (*db.Queries).LegacyUnwalled),
+		func(ctx context.Context, q *db.Queries) error {
+			var err error
+			rows, err = q.LegacyExport(
+				ctx,
+				db.LegacyExportParams{CorrelationID: correlationID, RowLimit: fencerow.MaxPage},
+			)
+			return err
+		})
 	if err != nil {
 		return nil, err
 	}

@@ -14,8 +14,8 @@ import (
 
 // The schema versions that this program works with.
 const (
-	MinSchemaVersion fencerow.SchemaVersion = 4
-	MaxSchemaVersion fencerow.SchemaVersion = 4
+	MinSchemaVersion fencerow.SchemaVersion = 5
+	MaxSchemaVersion fencerow.SchemaVersion = 5
 )
 
 // DefaultTimeout bounds a statement, a wait for a lock and an idle transaction: 2 s, well below the default

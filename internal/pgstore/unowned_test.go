@@ -33,7 +33,10 @@ func TestClaimingUnownedEntriesIsFound(t *testing.T) {
 			with:    "${1} (${2} OR instance_key IS NULL)\n",
 		},
 		"NULL rows unknown": {
-			queries: []string{"EntryForeign"}, pattern: `instance_key IS NULL`, with: `instance_key IS NULL AND false`,
+			queries: []string{"EntryForeign"},
+			pattern: `fencerow\.foreign_owned\((\$\d+::text), \$\d+::text\)`,
+			with: "${0} AND EXISTS (SELECT FROM fencerow.ledger_outbox o " +
+				"WHERE o.correlation_id = ${1} AND o.instance_key IS NOT NULL)",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

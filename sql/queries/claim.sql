@@ -263,11 +263,7 @@ SELECT
     EXISTS (SELECT FROM pending) AS unfinished,
     EXISTS (SELECT FROM pending p WHERE p.next_retry_at <= m.at) AS due,
     (
-        NOT EXISTS (SELECT FROM entry) AND EXISTS (
-            SELECT
-            FROM fencerow.ledger_outbox o
-            WHERE o.correlation_id = @correlation_id::text AND (o.instance_key IS NULL OR o.instance_key <> @instance_key::text)
-        )
+        NOT EXISTS (SELECT FROM entry) AND fencerow.foreign_owned(@correlation_id::text, @instance_key::text)
     )::boolean AS foreign_owned
 FROM moment m;
 

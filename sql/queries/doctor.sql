@@ -69,3 +69,44 @@ LIMIT 100;
 SELECT count(*) AS hidden
 FROM pg_catalog.pg_stat_activity a
 WHERE a.datname = current_database() AND a.query = '<insufficient privilege>';
+
+-- name: DoctorWalls :one
+-- DoctorWalls reads how the walls between the instances stand, and this role beside them. A table counts as guarded if it has the policy
+-- of its name, and as widened if another policy lets more through. Who else is not mapped, only a role sees that sees all of ledger_role.
+WITH wall AS (
+    SELECT
+        c.relrowsecurity AS up,
+        EXISTS (
+            SELECT FROM pg_catalog.pg_policy p
+            WHERE p.polrelid = c.oid AND p.polname = c.relname || '_wall' AND p.polpermissive AND p.polcmd = '*'
+        ) AS guarded,
+        EXISTS (
+            SELECT FROM pg_catalog.pg_policy p
+            WHERE p.polrelid = c.oid AND p.polname <> c.relname || '_wall' AND p.polpermissive
+        ) AS widened
+    FROM pg_catalog.pg_class c
+    JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = 'fencerow' AND c.relkind = 'r' AND c.relname LIKE 'ledger\_%' AND c.relname <> 'ledger_role'
+),
+writer AS (
+    SELECT a.rolname, a.rolsuper OR a.rolbypassrls OR pg_has_role(a.oid, c.relowner, 'USAGE') AS unbound
+    FROM pg_catalog.pg_roles a, pg_catalog.pg_class c
+    WHERE c.oid = 'fencerow.ledger_outbox'::regclass AND has_table_privilege(a.oid, c.oid, 'INSERT') AND a.rolcanlogin
+)
+SELECT
+    count(*)::integer AS tables,
+    (count(*) FILTER (WHERE w.up))::integer AS up,
+    (count(*) FILTER (WHERE NOT w.guarded))::integer AS unguarded,
+    (count(*) FILTER (WHERE w.widened))::integer AS widened,
+    EXISTS (SELECT FROM writer r WHERE r.rolname = current_user AND r.unbound) AS unbound,
+    EXISTS (
+        SELECT
+        FROM fencerow.ledger_role m
+        WHERE m.role_name = current_user AND m.instance_key = @instance_key::text
+    ) AS mapped,
+    CASE WHEN row_security_active('fencerow.ledger_role') THEN 0 ELSE (
+        SELECT count(*)
+        FROM writer r
+        WHERE NOT r.unbound AND NOT EXISTS (SELECT FROM fencerow.ledger_role m WHERE m.role_name = r.rolname)
+    ) END::integer AS strangers
+FROM wall w;

@@ -1,7 +1,7 @@
 -- The schema in a form that does not depend on pg_dump, on the server's version, on the order in which columns were added, on owners or
 -- on grants. One row an object. Names come out qualified where search_path holds pg_catalog alone.
 WITH relation AS (
-    SELECT c.oid, c.oid::regclass::text AS name, c.relname, c.relkind, c.relpersistence, c.relrowsecurity, c.relreplident, c.reloptions
+    SELECT c.oid, c.oid::regclass::text AS name, c.relname, c.relkind, c.relpersistence, c.relrowsecurity, c.relforcerowsecurity, c.relreplident, c.reloptions
     FROM pg_class c
     WHERE c.relnamespace = to_regnamespace('fencerow')
 ),
@@ -48,6 +48,7 @@ object AS (
             )
             || ';'
             || CASE WHEN r.relrowsecurity THEN ' -- row security' ELSE '' END
+            || CASE WHEN r.relforcerowsecurity THEN ' -- forced' ELSE '' END
             || CASE WHEN r.relreplident <> 'd' THEN ' -- replica identity ' || r.relreplident::text ELSE '' END AS text
     FROM relation r
     WHERE r.relkind = 'r'
@@ -70,6 +71,20 @@ object AS (
     FROM pg_trigger t
     JOIN relation r ON r.oid = t.tgrelid
     WHERE NOT t.tgisinternal
+    UNION ALL
+    SELECT
+        r.relname::text,
+        3,
+        p.polname::text,
+        'CREATE POLICY ' || quote_ident(p.polname) || ' ON ' || r.name
+            || CASE WHEN p.polpermissive THEN '' ELSE ' AS RESTRICTIVE' END
+            || CASE p.polcmd WHEN 'r' THEN ' FOR SELECT' WHEN 'a' THEN ' FOR INSERT' WHEN 'w' THEN ' FOR UPDATE' WHEN 'd' THEN ' FOR DELETE' ELSE '' END
+            || CASE WHEN p.polroles = '{0}' THEN '' ELSE ' TO ' || cardinality(p.polroles) || ' roles' END
+            || coalesce(E'\nUSING (' || pg_get_expr(p.polqual, p.polrelid) || ')', '')
+            || coalesce(E'\nWITH CHECK (' || pg_get_expr(p.polwithcheck, p.polrelid) || ')', '')
+            || ';'
+    FROM pg_policy p
+    JOIN relation r ON r.oid = p.polrelid
     UNION ALL
     SELECT
         '~function',

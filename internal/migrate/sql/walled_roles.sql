@@ -1,0 +1,1 @@
+SELECT count(DISTINCT role_name) FROM fencerow.ledger_role
