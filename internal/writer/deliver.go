@@ -90,9 +90,9 @@ func (w *Writer) attempt(b *batch, e *fencerow.ClaimedEntry, started time.Time) 
 	if e.Attempt > w.cfg.MaxAttempts {
 		return w.exhausted(b, e, resolver)
 	}
-	ctx, cancel := context.WithDeadline(b.ctx, started.Add(w.cfg.DeliveryTimeout))
-	defer cancel()
-	a := w.ledger.Deliver(windowContext{ctx, w, b}, fencerow.Delivery{
+	ctx := w.newContext(b, started.Add(w.cfg.DeliveryTimeout))
+	defer ctx.end()
+	a := w.ledger.Deliver(ctx, fencerow.Delivery{
 		Entry: &e.Entry, Epoch: b.claim.Epoch, Attempt: e.Attempt,
 	})
 	stopped := a.Certainty != fencerow.Answered && b.halted()

@@ -1,7 +1,6 @@
 package writer
 
 import (
-	"context"
 	"time"
 
 	"github.com/fourblocks2020/fencerow"
@@ -194,10 +193,10 @@ func (w *Writer) readBack(
 			res = fencerow.Resolution{Result: fencerow.ResolveFailed}
 		}
 	}()
-	ctx, cancel := context.WithTimeout(b.ctx, w.cfg.DeliveryTimeout)
-	defer cancel()
-	if asked := (windowContext{ctx, w, b}); asked.Err() == nil {
-		return resolver.Resolve(asked, &e.Entry)
+	ctx := w.newContext(b, time.Now().Add(w.cfg.DeliveryTimeout))
+	defer ctx.end()
+	if ctx.Err() == nil {
+		return resolver.Resolve(ctx, &e.Entry)
 	}
 	return fencerow.Resolution{Result: fencerow.ResolveFailed}
 }

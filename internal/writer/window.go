@@ -1,9 +1,6 @@
 package writer
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
 // window is how long a claim is trusted for sending. It opens just before the claim is requested, so that it
 // ends before the lease does however long the store's answer took. Both clocks are read, and the one that
@@ -51,17 +48,4 @@ func (w *Writer) watchWindow(b *batch) {
 	if b.window.left(w.now()) <= 0 {
 		b.expire()
 	}
-}
-
-// windowContext is a delivery's context that looks at the clocks whenever it is asked for its error. A ledger
-// asks just before it sends: after a suspension the timers have not fired yet.
-type windowContext struct {
-	context.Context
-	w *Writer
-	b *batch
-}
-
-func (c windowContext) Err() error {
-	c.w.watchWindow(c.b)
-	return c.Context.Err()
 }
