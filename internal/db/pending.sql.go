@@ -173,6 +173,7 @@ SELECT
 FROM fencerow.ledger_pending p
 JOIN fencerow.ledger_outbox o ON o.outbox_id = p.outbox_id AND o.instance_key = $2::text
 WHERE p.instance_key = $2::text
+    AND p.next_retry_at >= $3::timestamptz
     AND (p.next_retry_at, p.outbox_id) > ($3::timestamptz, $4::bigint)
     AND p.outbox_id NOT IN (SELECT h.outbox_id FROM held h)
 ORDER BY p.next_retry_at, p.outbox_id
@@ -209,6 +210,7 @@ type PendingListRow struct {
 
 // PendingList lists own pending rows that no active lease holds, by key set. Plan: ledger_pending_due in order, one probe of
 // ledger_outbox_pkey a row.
+// The comparison of rows says all; that of next_retry_at alone leads the index where row security lets no comparison of rows do so.
 func (q *Queries) PendingList(ctx context.Context, arg PendingListParams) ([]PendingListRow, error) {
 	rows, err := q.db.Query(ctx, PendingList,
 		arg.WithPayload,

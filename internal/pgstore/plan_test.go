@@ -20,13 +20,25 @@ import (
 // yet vacuumed.
 func TestClaimStaysHashedWithStaleStatistics(t *testing.T) {
 	t.Parallel()
-	database := pgtest.NewDatabase(t, schema)
-	store := openOn(t, database)
+	t.Run("without walls", func(t *testing.T) {
+		t.Parallel()
+		staysHashed(t, pgtest.NewDatabase(t, schema))
+	})
+	t.Run("behind walls", func(t *testing.T) {
+		t.Parallel()
+		database, role := behindWalls(t, nil, "i")
+		staysHashed(t, database, pgtest.As(role))
+	})
+}
+
+func staysHashed(t *testing.T, database *pgtest.Database, role ...pgtest.DSNOption) {
+	t.Helper()
+	store := openOn(t, database, role...)
 	enqueue(t, store, "i", 5000)
 	conn := database.Connect(t)
-	exec := func(sql string, args ...any) {
+	exec := func(sql string) {
 		t.Helper()
-		if _, err := conn.Exec(t.Context(), sql, args...); err != nil {
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -42,6 +54,7 @@ func TestClaimStaysHashedWithStaleStatistics(t *testing.T) {
 	exec(`DELETE FROM fencerow.ledger_claim`)
 	claim(t, store, "i", 1000)
 
+	conn = database.Connect(t, role...)
 	for _, name := range []string{"ClaimBatch", "PendingList", "PendingCounts"} {
 		t.Run(name, func(t *testing.T) {
 			plan := explain(t, conn, name)
@@ -157,8 +170,20 @@ func TestFloorPassesOverWhatLiesBelowItAndLosesNothing(t *testing.T) {
 // without them, whatever the statistics say.
 func TestRecordDoesNotReadTheOpenSkips(t *testing.T) {
 	t.Parallel()
-	database := pgtest.NewDatabase(t, schema)
-	store := openOn(t, database)
+	t.Run("without walls", func(t *testing.T) {
+		t.Parallel()
+		readsNoSkips(t, pgtest.NewDatabase(t, schema))
+	})
+	t.Run("behind walls", func(t *testing.T) {
+		t.Parallel()
+		database, role := behindWalls(t, nil, "i")
+		readsNoSkips(t, database, pgtest.As(role))
+	})
+}
+
+func readsNoSkips(t *testing.T, database *pgtest.Database, role ...pgtest.DSNOption) {
+	t.Helper()
+	store := openOn(t, database, role...)
 	database.Exec(t, `
 		INSERT INTO fencerow.ledger_skip (instance_key, correlation_id, outbox_id, slot_id, opened_at)
 		SELECT 'i', 'elsewhere-' || n, 1000000 + n, 'slot-1', now() FROM generate_series(1, 100000) n`)

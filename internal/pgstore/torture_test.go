@@ -42,13 +42,18 @@ const (
 // Whatever workers, connections and operators do, no row is held twice, no life ends twice, and epochs rise.
 func TestTorture(t *testing.T) {
 	t.Parallel()
-	for name, defaults := range map[string]map[string]string{
-		"read committed":  nil,
-		"repeatable read": {"default_transaction_isolation": "repeatable read"},
+	repeatable := map[string]string{"default_transaction_isolation": "repeatable read"}
+	for name, c := range map[string]struct {
+		template *pgtest.Template
+		defaults map[string]string
+	}{
+		"read committed":  {schema, nil},
+		"repeatable read": {schema, repeatable},
+		"behind walls":    {walled, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			tr := newTorture(t, defaults, nil)
+			tr := newTorture(t, c.template, c.defaults, nil)
 			tr.run(tortureTime(t))
 			tr.drain()
 			for _, problem := range tr.problems() {
@@ -82,7 +87,7 @@ func TestTortureFindsEachBrokenRule(t *testing.T) {
 			if m.begin != "" {
 				rewrite = nil
 			}
-			tr := newTorture(t, m.defaults, func(s *Store) {
+			tr := newTorture(t, schema, m.defaults, func(s *Store) {
 				if m.begin != "" {
 					s.texts.begin = m.begin
 				}
@@ -143,13 +148,17 @@ type hold struct {
 	letGoFrom time.Time
 }
 
-func newTorture(t testing.TB, defaults map[string]string, mutate func(*Store)) *torture {
-	database := pgtest.NewDatabase(t, schema)
+func newTorture(
+	t testing.TB, template *pgtest.Template, defaults map[string]string, mutate func(*Store),
+) *torture {
+	const instance = "torture"
+	database := pgtest.NewDatabase(t, template)
 	role := database.NewRole(t, defaults)
 	database.Exec(t, grants(t, role.Name))
+	mapRole(t, database, role, instance)
 	return &torture{
 		t:        t,
-		instance: "torture",
+		instance: instance,
 		database: database,
 		dsn:      database.DSN(pgtest.As(role)),
 		mutate:   mutate,

@@ -1,6 +1,7 @@
 -- name: PendingList :many
 -- PendingList lists own pending rows that no active lease holds, by key set. Plan: ledger_pending_due in order, one probe of
 -- ledger_outbox_pkey a row.
+-- The comparison of rows says all; that of next_retry_at alone leads the index where row security lets no comparison of rows do so.
 WITH held AS MATERIALIZED (
     SELECT unnest(outbox_ids) AS outbox_id
     FROM fencerow.ledger_claim
@@ -27,6 +28,7 @@ SELECT
 FROM fencerow.ledger_pending p
 JOIN fencerow.ledger_outbox o ON o.outbox_id = p.outbox_id AND o.instance_key = @instance_key::text
 WHERE p.instance_key = @instance_key::text
+    AND p.next_retry_at >= @after_due::timestamptz
     AND (p.next_retry_at, p.outbox_id) > (@after_due::timestamptz, @after_id::bigint)
     AND p.outbox_id NOT IN (SELECT h.outbox_id FROM held h)
 ORDER BY p.next_retry_at, p.outbox_id
