@@ -33,11 +33,9 @@ func (p *Private) StartStandby(t testing.TB) *Standby {
 // DSN is the connection string of a database of the primary for clients that follow a failover: it names both
 // servers, and asks for the one that takes writes.
 func (s *Standby) DSN(d *Database, options ...DSNOption) string {
+	options = append(options, With("target_session_attrs", "read-write"))
 	primary, standby := s.parse(d.DSN(options...)), s.parse(s.server.dsn)
 	primary.Host += "," + standby.Host
-	query := primary.Query()
-	query.Set("target_session_attrs", "read-write")
-	primary.RawQuery = query.Encode()
 	return primary.String()
 }
 
