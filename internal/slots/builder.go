@@ -15,8 +15,11 @@ const (
 	Within = 3 * time.Second
 	// MaxAnswer bounds an answer, in bytes: some twenty thousand slots.
 	MaxAnswer = 8 << 20
-	// maxAtOnce is how many answers are made at once, whatever way the questions came.
+	// maxAtOnce is how many questions are taken at once, whatever way they came.
 	maxAtOnce = 8
+	// maxLooks is how many of those have the store at once: questions must not use up the connections, nor the
+	// database's time, that the writers need.
+	maxLooks = 2
 )
 
 // Codes of a refusal, beside those of the store and [fencerow.ErrInvalidInput].
@@ -54,12 +57,16 @@ type Builder struct {
 	instance fencerow.InstanceKey
 	counters Reader
 	atOnce   chan struct{}
+	looks    chan struct{}
 }
 
 // NewBuilder returns a builder for a valid instance key. Without a reader, or with one that fails, answers
 // say that there are no counters; slots are answered all the same.
 func NewBuilder(store Store, instance fencerow.InstanceKey, counters Reader) *Builder {
-	return &Builder{store: store, instance: instance, counters: counters, atOnce: make(chan struct{}, maxAtOnce)}
+	return &Builder{
+		store: store, instance: instance, counters: counters,
+		atOnce: make(chan struct{}, maxAtOnce), looks: make(chan struct{}, maxLooks),
+	}
 }
 
 // Instance returns whose slots it answers for.
@@ -81,6 +88,12 @@ func (b *Builder) Answer(ctx context.Context, spy bool) (line []byte, refused fe
 	}
 	ctx, cancel := context.WithTimeout(ctx, Within)
 	defer cancel()
+	select {
+	case b.looks <- struct{}{}:
+		defer func() { <-b.looks }()
+	case <-ctx.Done():
+		return Refusal(ErrTooMany), ErrTooMany
+	}
 	list, err := b.store.Slots(ctx, b.instance)
 	if err != nil {
 		code := CodeOf(err)

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -190,21 +191,52 @@ func TestAStoreThatHangsIsGivenUp(t *testing.T) {
 	})
 }
 
-func TestTooManyAtOnceAreRefused(t *testing.T) {
-	entered, leave := make(chan struct{}), make(chan struct{})
-	b := NewBuilder(stub{list: func(ctx context.Context) ([]fencerow.Slot, error) {
-		entered <- struct{}{}
-		<-leave
-		return oneSlot(ctx)
-	}}, self, nil)
-	var asking sync.WaitGroup
-	for range maxAtOnce {
-		asking.Go(func() { answer(t, b, false, "") })
-		<-entered
-	}
-	answer(t, b, false, ErrTooMany)
-	close(leave)
-	asking.Wait()
+func TestFewQuestionsHaveTheStoreAtOnceOthersWaitAndTooManyAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leave := make(chan struct{})
+		var inside, most atomic.Int64
+		b := NewBuilder(stub{list: func(ctx context.Context) ([]fencerow.Slot, error) {
+			most.Store(max(most.Load(), inside.Add(1)))
+			defer inside.Add(-1)
+			<-leave
+			return oneSlot(ctx)
+		}}, self, nil)
+		var asking sync.WaitGroup
+		for range maxAtOnce {
+			asking.Go(func() { answer(t, b, false, "") })
+		}
+		synctest.Wait()
+		if n := inside.Load(); n != maxLooks {
+			t.Errorf("%d questions have the store", n)
+		}
+		answer(t, b, false, ErrTooMany)
+		close(leave)
+		asking.Wait()
+		if n := most.Load(); n != maxLooks {
+			t.Errorf("%d questions had the store at once", n)
+		}
+	})
+}
+
+func TestAQuestionThatWaitsInVainIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := NewBuilder(stub{list: func(ctx context.Context) ([]fencerow.Slot, error) {
+			<-ctx.Done()
+			return nil, fencerow.NewError("list slots", fencerow.ErrStoreTimeout, ctx.Err())
+		}}, self, nil)
+		var asking sync.WaitGroup
+		for range maxLooks {
+			asking.Go(func() { answer(t, b, false, fencerow.ErrStoreTimeout) })
+		}
+		synctest.Wait()
+		<-time.After(time.Second)
+		hasty, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if line, refused := b.Answer(hasty, false); refused != ErrTooMany {
+			t.Errorf("got %s", line)
+		}
+		asking.Wait()
+	})
 }
 
 func TestAnAnswerThatIsTooLargeIsRefused(t *testing.T) {
