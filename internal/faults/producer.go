@@ -74,6 +74,7 @@ func (p *producer) commit(ctx context.Context, pool *pgxpool.Pool, from, to int)
 		results, err := p.enqueue(ctx, pool, entries, true)
 		if err != nil {
 			p.r.retries.Add(1)
+			pool.Reset() // A session that began while the server was read-only stays so.
 			sleep(ctx, 5*glance)
 			continue
 		}
