@@ -255,18 +255,18 @@ SELECT
     o.outbox_id,
     o.correlation_id,
     o.entry_kind,
-    o.slot_id,
+    coalesce(o.slot_id, '')::text AS slot_id,
     o.cash_delta::text AS cash_delta,
-    o.currency,
-    o.payload::text AS payload,
-    o.traceparent,
+    coalesce(o.currency, '')::text AS currency,
+    o.payload::json AS payload,
+    coalesce(o.traceparent, '')::text AS traceparent,
     o.enqueued_at,
     p.next_retry_at,
     p.attempt_count,
     p.life,
     p.expiry_count,
     p.delivery_uncertain,
-    p.reason
+    coalesce(p.reason, '')::text AS reason
 FROM held h
 JOIN fencerow.ledger_pending p ON p.outbox_id = h.outbox_id
 JOIN fencerow.ledger_outbox o ON o.outbox_id = h.outbox_id
@@ -282,22 +282,23 @@ type ClaimEntriesRow struct {
 	OutboxID          int64
 	CorrelationID     string
 	EntryKind         string
-	SlotID            *string
+	SlotID            string
 	CashDelta         string
-	Currency          *string
-	Payload           string
-	Traceparent       *string
+	Currency          string
+	Payload           []byte
+	Traceparent       string
 	EnqueuedAt        time.Time
 	NextRetryAt       time.Time
 	AttemptCount      int32
 	Life              int32
 	ExpiryCount       int32
 	DeliveryUncertain bool
-	Reason            *string
+	Reason            string
 }
 
 // ClaimEntries reads what a claim holds, by its token and after its transaction. Entries never change. They come in no order that counts:
-// sorting rows with payloads costs more than it costs the client.
+// sorting rows with payloads costs more than it costs the client. What may be absent comes as empty text, which no entry has: a text that
+// may be null, and a payload that is not read as the bytes it is, cost the client an object more for each row.
 // Plan: the claim by its key, then one probe of ledger_pending_pkey and ledger_outbox_pkey an entry.
 func (q *Queries) ClaimEntries(ctx context.Context, arg ClaimEntriesParams) ([]ClaimEntriesRow, error) {
 	rows, err := q.db.Query(ctx, ClaimEntries, arg.InstanceKey, arg.ClaimToken)
@@ -716,27 +717,26 @@ held AS MATERIALIZED (
     SELECT unnest(outbox_ids) AS outbox_id
     FROM claim
 ),
-given AS MATERIALIZED (
+detail AS MATERIALIZED (
     SELECT
         unnest($3::bigint[]) AS outbox_id,
         unnest($4::text[]) AS outcome,
         unnest($5::text[]) AS reason,
-        unnest($6::bigint[]) AS delay,
-        unnest($7::integer[]) AS charge,
-        unnest($8::boolean[]) AS uncertain,
-        unnest($9::text[]) AS ledger_ref
+        unnest($6::text[]) AS ledger_ref
 ),
-item AS MATERIALIZED (
-    SELECT g.outbox_id, g.outcome, g.reason, g.delay, g.charge, g.uncertain, g.ledger_ref
-    FROM given g
-    WHERE (g.outbox_id IN (SELECT h.outbox_id FROM held h)) IS TRUE
+retry AS MATERIALIZED (
+    SELECT
+        unnest($7::bigint[]) AS outbox_id,
+        unnest($8::text[]) AS reason,
+        unnest($9::bigint[]) AS delay,
+        unnest($10::integer[]) AS charge,
+        unnest($11::boolean[]) AS uncertain
 ),
 finished AS (
     DELETE FROM fencerow.ledger_pending p
-    USING item i
-    WHERE p.outbox_id = i.outbox_id
+    WHERE p.outbox_id = ANY ($12::bigint[])
         AND p.instance_key = $2::text
-        AND i.outcome <> 'retryable_failure'
+        AND (p.outbox_id IN (SELECT h.outbox_id FROM held h)) IS TRUE
     RETURNING p.outbox_id, p.life, p.attempt_count, p.slot_id, p.currency
 ),
 written AS (
@@ -747,56 +747,59 @@ written AS (
         f.outbox_id,
         f.life,
         $2::text,
-        CASE WHEN i.outcome = 'duplicate_completed' THEN 'completed' ELSE i.outcome END,
-        i.outcome,
-        nullif(i.reason, ''),
+        CASE WHEN d.outcome = 'duplicate_completed' THEN 'completed' ELSE coalesce(d.outcome, 'completed') END,
+        coalesce(d.outcome, 'completed'),
+        nullif(d.reason, ''),
         least(f.attempt_count, 2147483646) + 1,
         c.claim_epoch,
-        nullif(i.ledger_ref, ''),
+        nullif(d.ledger_ref, ''),
         m.at
     FROM finished f
-    JOIN item i ON i.outbox_id = f.outbox_id, claim c, moment m
+    LEFT JOIN detail d ON d.outbox_id = f.outbox_id, claim c, moment m
     RETURNING outbox_id, status
 ),
 retried AS (
     UPDATE fencerow.ledger_pending p
     SET
-        attempt_count = greatest(0, least(p.attempt_count::bigint + i.charge, 2147483647))::integer,
-        next_retry_at = m.at + i.delay * interval '1 microsecond',
+        attempt_count = greatest(0, least(p.attempt_count::bigint + r.charge, 2147483647))::integer,
+        next_retry_at = m.at + r.delay * interval '1 microsecond',
         last_epoch = greatest(p.last_epoch, c.claim_epoch),
         expiry_count = 0,
-        delivery_uncertain = p.delivery_uncertain OR i.uncertain,
-        outcome = i.outcome,
-        reason = i.reason
-    FROM item i, claim c, moment m
-    WHERE p.outbox_id = i.outbox_id
+        delivery_uncertain = p.delivery_uncertain OR r.uncertain,
+        outcome = 'retryable_failure',
+        reason = r.reason
+    FROM retry r, claim c, moment m
+    WHERE p.outbox_id = r.outbox_id
         AND p.instance_key = $2::text
-        AND i.outcome = 'retryable_failure'
+        AND (p.outbox_id IN (SELECT h.outbox_id FROM held h)) IS TRUE
     RETURNING p.outbox_id
 ),
-counted AS MATERIALIZED (
-    SELECT (SELECT count(*) FROM item) AS items, (SELECT count(*) FROM held) AS held
+remaining AS MATERIALIZED (
+    SELECT h.outbox_id
+    FROM held h
+    WHERE h.outbox_id NOT IN (SELECT unnest($12::bigint[] || $7::bigint[]))
 ),
 shrunk AS (
     UPDATE fencerow.ledger_claim c
-    SET outbox_ids = (SELECT array_agg(h.outbox_id) FROM held h WHERE h.outbox_id NOT IN (SELECT g.outbox_id FROM given g))
+    SET outbox_ids = (SELECT array_agg(r.outbox_id) FROM remaining r)
     WHERE c.claim_token = $1::uuid
         AND c.instance_key = $2::text
-        AND (SELECT n.items > 0 AND n.items < n.held FROM counted n)
+        AND EXISTS (SELECT FROM remaining)
+        AND (SELECT count(*) FROM remaining) < (SELECT count(*) FROM held)
 ),
 ended AS (
     DELETE FROM fencerow.ledger_claim c
     WHERE c.claim_token = $1::uuid
         AND c.instance_key = $2::text
-        AND (SELECT n.items = n.held FROM counted n)
+        AND NOT EXISTS (SELECT FROM remaining)
 ),
 snapshot AS MATERIALIZED (
     SELECT
-        unnest($10::bigint[]) AS outbox_id,
-        unnest($11::text[]) AS slot_id,
-        unnest($12::text[]) AS currency,
-        unnest($13::text[]) AS cash_balance,
-        unnest($14::bigint[]) AS ledger_version
+        unnest($13::bigint[]) AS outbox_id,
+        unnest($14::text[]) AS slot_id,
+        unnest($15::text[]) AS currency,
+        unnest($16::text[]) AS cash_balance,
+        unnest($17::bigint[]) AS ledger_version
 ),
 accepted AS MATERIALIZED (
     SELECT s.outbox_id, s.slot_id, s.currency, s.cash_balance, s.ledger_version
@@ -869,13 +872,16 @@ SELECT
 type ClaimRecordParams struct {
 	ClaimToken         pgtype.UUID
 	InstanceKey        string
-	OutboxIds          []int64
+	DetailIds          []int64
 	Outcomes           []string
 	Reasons            []string
+	LedgerRefs         []string
+	RetriedIds         []int64
+	RetryReasons       []string
 	Delays             []int64
 	Charges            []int32
 	Uncertain          []bool
-	LedgerRefs         []string
+	FinishedIds        []int64
 	SnapshotOutboxIds  []int64
 	SnapshotSlotIds    []string
 	SnapshotCurrencies []string
@@ -889,8 +895,9 @@ type ClaimRecordRow struct {
 }
 
 // ClaimRecord is the compare-and-set of a batch of outcomes on the claim that ClaimLock has locked. An item takes effect only if the
-// claim still holds its row. It returns the ids that took effect and those whose snapshot was refused; the rest is lost.
-// Plan: hashed subplans and hash joins over the items, one probe of ledger_pending_pkey an item.
+// claim still holds its row. Items are given by id, the terminal ones and the retried ones; a terminal one without details is completed.
+// It returns the ids that took effect and those whose snapshot was refused; the rest is lost.
+// Plan: ledger_pending_pkey by the array of ids; hashed subplans and hash joins over the items.
 // IS TRUE keeps the test a hashed subplan; as a join the planner may pick a nested loop over a thousand by a thousand.
 // A snapshot counts only if its entry really ended here, in success, and is of the entry's own slot and currency.
 // A slot whose entries have finished without a snapshot is known too.
@@ -902,13 +909,16 @@ func (q *Queries) ClaimRecord(ctx context.Context, arg ClaimRecordParams) (Claim
 	row := q.db.QueryRow(ctx, ClaimRecord,
 		arg.ClaimToken,
 		arg.InstanceKey,
-		arg.OutboxIds,
+		arg.DetailIds,
 		arg.Outcomes,
 		arg.Reasons,
+		arg.LedgerRefs,
+		arg.RetriedIds,
+		arg.RetryReasons,
 		arg.Delays,
 		arg.Charges,
 		arg.Uncertain,
-		arg.LedgerRefs,
+		arg.FinishedIds,
 		arg.SnapshotOutboxIds,
 		arg.SnapshotSlotIds,
 		arg.SnapshotCurrencies,

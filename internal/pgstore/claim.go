@@ -331,7 +331,7 @@ func mapClaimed(e *fencerow.ClaimedEntry, instance fencerow.InstanceKey, r *db.C
 	e.DueAt = r.NextRetryAt.UTC()
 	e.Uncertain = r.DeliveryUncertain
 	e.ExpiryCount = int(r.ExpiryCount)
-	e.LastReason = fencerow.ReasonCode(text(r.Reason))
+	e.LastReason = fencerow.ReasonCode(r.Reason)
 	return nil
 }
 

@@ -13,11 +13,11 @@ type entryColumns struct {
 	id            int64
 	correlationID string
 	kind          string
-	slot          *string
+	slot          string // empty if there is none
 	cashDelta     string
-	currency      *string
-	payload       string // empty if it was not asked for
-	traceParent   *string
+	currency      string
+	payload       []byte // empty if it was not asked for
+	traceParent   string
 	enqueuedAt    time.Time
 }
 
@@ -31,14 +31,14 @@ func (c entryColumns) into(e *fencerow.Entry, instance fencerow.InstanceKey) err
 		Instance:      instance,
 		CorrelationID: fencerow.CorrelationID(c.correlationID),
 		EntryKind:     c.kind,
-		SlotID:        fencerow.SlotID(text(c.slot)),
+		SlotID:        fencerow.SlotID(c.slot),
 		CashDelta:     delta,
-		Currency:      text(c.currency),
-		TraceParent:   text(c.traceParent),
+		Currency:      c.currency,
+		TraceParent:   c.traceParent,
 		EnqueuedAt:    c.enqueuedAt.UTC(),
 	}
-	if c.payload != "" {
-		e.Payload = []byte(c.payload)
+	if len(c.payload) > 0 {
+		e.Payload = c.payload
 	}
 	return nil
 }

@@ -127,49 +127,63 @@ func lockClaim(instance fencerow.InstanceKey, token fencerow.ClaimToken) call {
 	}
 }
 
-// recordParams turns outcomes into arrays. A snapshot that no entry could have is dropped here; whether it is
-// the entry's own is decided by the database, which knows the entry. A dropped snapshot keeps its place among
-// the ids with an empty slot, which matches no entry, so that its skip stays open.
+// recordParams turns outcomes into arrays. A plain completion is an id and nothing else. A snapshot that no
+// entry could have is dropped here; whether it is the entry's own is decided by the database, which knows the
+// entry. A dropped snapshot keeps its place among the ids with an empty slot, which matches no entry, so that
+// its skip stays open.
 func recordParams(
 	instance fencerow.InstanceKey, token fencerow.ClaimToken, outcomes []fencerow.Outcome,
 ) db.ClaimRecordParams {
-	n := len(outcomes)
 	p := db.ClaimRecordParams{
 		ClaimToken:  uuid(token),
 		InstanceKey: string(instance),
-		OutboxIds:   make([]int64, n),
-		Outcomes:    make([]string, n),
-		Reasons:     make([]string, n),
-		Delays:      make([]int64, n),
-		Charges:     make([]int32, n),
-		Uncertain:   make([]bool, n),
-		LedgerRefs:  make([]string, n),
+		FinishedIds: make([]int64, 0, len(outcomes)),
 	}
 	for i := range outcomes {
 		o := &outcomes[i]
-		p.OutboxIds[i] = int64(o.OutboxID)
-		p.Outcomes[i] = string(o.Kind)
-		p.Reasons[i] = string(o.Reason)
-		p.Delays[i] = o.Delay.Microseconds()
-		p.Charges[i] = int32(o.Charge)
-		p.Uncertain[i] = o.Uncertain
-		if fencerow.ValidLedgerRef(o.LedgerRef) {
-			p.LedgerRefs[i] = o.LedgerRef
-		}
-		if o.Snapshot == nil {
+		if !o.Kind.Terminal() {
+			p.RetriedIds = append(p.RetriedIds, int64(o.OutboxID))
+			p.RetryReasons = append(p.RetryReasons, string(o.Reason))
+			p.Delays = append(p.Delays, o.Delay.Microseconds())
+			p.Charges = append(p.Charges, int32(o.Charge))
+			p.Uncertain = append(p.Uncertain, o.Uncertain)
 			continue
 		}
-		snapshot := *o.Snapshot
-		if !snapshot.WellFormed() {
-			snapshot = fencerow.Snapshot{}
-		}
-		p.SnapshotOutboxIds = append(p.SnapshotOutboxIds, int64(o.OutboxID))
-		p.SnapshotSlotIds = append(p.SnapshotSlotIds, string(snapshot.SlotID))
-		p.SnapshotCurrencies = append(p.SnapshotCurrencies, snapshot.Currency)
-		p.SnapshotBalances = append(p.SnapshotBalances, snapshot.CashBalance.String())
-		p.SnapshotVersions = append(p.SnapshotVersions, snapshot.Version)
+		p.FinishedIds = append(p.FinishedIds, int64(o.OutboxID))
+		addDetail(&p, o)
+		addSnapshot(&p, o)
 	}
 	return p
+}
+
+// addDetail says what an outcome is beyond a plain completion.
+func addDetail(p *db.ClaimRecordParams, o *fencerow.Outcome) {
+	ref := ""
+	if fencerow.ValidLedgerRef(o.LedgerRef) {
+		ref = o.LedgerRef
+	}
+	if o.Kind == fencerow.OutcomeCompleted && o.Reason == "" && ref == "" {
+		return
+	}
+	p.DetailIds = append(p.DetailIds, int64(o.OutboxID))
+	p.Outcomes = append(p.Outcomes, string(o.Kind))
+	p.Reasons = append(p.Reasons, string(o.Reason))
+	p.LedgerRefs = append(p.LedgerRefs, ref)
+}
+
+func addSnapshot(p *db.ClaimRecordParams, o *fencerow.Outcome) {
+	if o.Snapshot == nil {
+		return
+	}
+	snapshot := *o.Snapshot
+	if !snapshot.WellFormed() {
+		snapshot = fencerow.Snapshot{}
+	}
+	p.SnapshotOutboxIds = append(p.SnapshotOutboxIds, int64(o.OutboxID))
+	p.SnapshotSlotIds = append(p.SnapshotSlotIds, string(snapshot.SlotID))
+	p.SnapshotCurrencies = append(p.SnapshotCurrencies, snapshot.Currency)
+	p.SnapshotBalances = append(p.SnapshotBalances, snapshot.CashBalance.String())
+	p.SnapshotVersions = append(p.SnapshotVersions, snapshot.Version)
 }
 
 // explainLost fills in what became of lost rows, read after the transaction. Failing to read it does not undo

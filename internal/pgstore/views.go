@@ -52,8 +52,9 @@ func (s *Store) ListPending(
 
 func mapPending(e *fencerow.PendingEntry, instance fencerow.InstanceKey, r *db.PendingListRow) error {
 	err := entryColumns{
-		id: r.OutboxID, correlationID: r.CorrelationID, kind: r.EntryKind, slot: r.SlotID, cashDelta: r.CashDelta,
-		currency: r.Currency, payload: r.Payload, traceParent: r.Traceparent, enqueuedAt: r.EnqueuedAt,
+		id: r.OutboxID, correlationID: r.CorrelationID, kind: r.EntryKind, slot: text(r.SlotID), cashDelta: r.CashDelta,
+		currency: text(r.Currency), payload: []byte(r.Payload), traceParent: text(r.Traceparent),
+		enqueuedAt: r.EnqueuedAt,
 	}.into(&e.Entry, instance)
 	if err != nil {
 		return err
