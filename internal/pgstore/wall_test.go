@@ -2,7 +2,13 @@ package pgstore
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/fourblocks2020/fencerow/internal/migrate"
 	"github.com/fourblocks2020/fencerow/internal/pgtest"
@@ -51,5 +57,60 @@ func TestConformanceBehindWalls(t *testing.T) {
 			h.walled = role.Name
 			storetest.Run(t, h)
 		})
+	}
+}
+
+// A producer's grants are enough behind the walls too, for its own instance; the other ways in are closed.
+func TestProducerBehindWallsEnqueuesForItsOwnInstanceOnly(t *testing.T) {
+	t.Parallel()
+	database := pgtest.NewDatabase(t, walled)
+	role := database.NewRole(t, nil)
+	page, err := os.ReadFile("../../docs/interfaces.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(page)) {
+		if strings.HasPrefix(line, "GRANT ") {
+			database.Exec(t, strings.Replace(line, "TO producer", `TO "`+role.Name+`"`, 1))
+		}
+	}
+	const (
+		one  = "SELECT * FROM fencerow.enqueue('%s', 'one', 'fill', '{}', skip => true)"
+		many = `SELECT * FROM fencerow.enqueue_many('%s', '{two,one,two}', '{fill,fill,fill}', '{"{}","{}","{}"}',
+			'{s,NULL,s}', '{1,0,1}', '{EUR,NULL,EUR}', '{NULL,NULL,NULL}', '{true,true,true}')`
+		direct = `INSERT INTO fencerow.ledger_outbox (
+				instance_key, correlation_id, entry_kind, payload, enqueued_at
+			)
+			VALUES ('%s', 'direct', 'fill', '{}', now())`
+		pending = `INSERT INTO fencerow.ledger_pending (outbox_id, instance_key, next_retry_at)
+			VALUES (1, '%s', now())`
+	)
+	conn := database.Connect(t, pgtest.As(role))
+	try := func(statement, instance string) bool {
+		_, err := conn.Exec(t.Context(), fmt.Sprintf(statement, instance))
+		var refused *pgconn.PgError
+		if err != nil && (!errors.As(err, &refused) || refused.Code != "42501") {
+			t.Errorf("%s for %s: %v", statement, instance, err)
+		}
+		return err == nil
+	}
+	for _, statement := range []string{one, many, direct, pending} {
+		if try(statement, "own") {
+			t.Errorf("a role without an instance: %s", statement)
+		}
+	}
+	mapRole(t, database, role, "own")
+	for _, statement := range []string{one, many, direct, pending} {
+		if try(statement, "other") {
+			t.Errorf("done for another instance: %s", statement)
+		}
+	}
+	for _, statement := range []string{one, one, many, many} {
+		if !try(statement, "own") {
+			t.Errorf("refused for its own instance: %s", statement)
+		}
+	}
+	if c := claim(t, openOn(t, database), "own", 10); len(c.Entries) != 2 {
+		t.Errorf("%d entries came in, want one and two", len(c.Entries))
 	}
 }
