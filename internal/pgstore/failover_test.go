@@ -3,6 +3,8 @@ package pgstore
 import (
 	"context"
 	"fmt"
+	"net"
+	"net/url"
 	"testing"
 	"time"
 
@@ -317,4 +319,40 @@ func only(entries []fencerow.ClaimedEntry, such func(fencerow.OutboxID) bool) []
 		}
 	}
 	return kept
+}
+
+// A server that takes connections and says nothing, as one that hangs does, keeps nobody from the next in the
+// DSN for longer than the store's timeout.
+func TestServerThatHangsDoesNotKeepTheStoreFromTheNextOne(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = silent.Close() }() // nobody talks to it any more
+	server, err := pgx.ParseConfig(pgtest.NewDatabase(t, schema).DSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := url.URL{
+		Scheme: "postgres", User: url.UserPassword(server.User, server.Password), Path: server.Database,
+		Host:     fmt.Sprintf("%s,%s", silent.Addr(), net.JoinHostPort(server.Host, fmt.Sprint(server.Port))),
+		RawQuery: "sslmode=disable&target_session_attrs=read-write",
+	}
+	const timeout = 500 * time.Millisecond
+	store, err := Open(Config{DSN: fencerow.NewSecret(both.String()), Timeout: timeout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	began := time.Now()
+	for tries := 1; ; tries++ {
+		_, err := store.Ready(t.Context())
+		if err == nil {
+			break
+		}
+		if tries == 4 {
+			t.Fatalf("after %d tries in %s: %v", tries, time.Since(began), err)
+		}
+	}
 }
