@@ -61,7 +61,8 @@ func codesOfTheSource(t *testing.T) map[string]string {
 			return err
 		}
 		name := entry.Name()
-		if entry.IsDir() && (strings.HasPrefix(name, ".") && len(name) > 2 || name == "bench" || name == "faults") {
+		apart := name == "bench" || name == "faults" || name == "pgtest" // programs of tests and measurements
+		if entry.IsDir() && (strings.HasPrefix(name, ".") && len(name) > 2 || apart) {
 			return fs.SkipDir
 		}
 		if entry.IsDir() || filepath.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") {

@@ -310,6 +310,19 @@ func everyForm(w *world, value any) {
 func formScene(*testing.T) []row {
 	return []row{
 		alertRow(),
+		{name: "counters", codes: []string{"ledger_outbox_metrics_unavailable"}, drive: func(t testing.TB) *world {
+			w := bareWorld(t)
+			for _, evil := range evilErrors() {
+				for _, read := range []slots.Reader{
+					func() (observe.Metrics, error) { return observe.Metrics{}, evil },
+					func() (observe.Metrics, error) { panic(evil) },
+				} {
+					line, _ := slots.NewBuilder(memstore.New(memstore.Options{}), desk, read).Answer(t.Context(), true)
+					w.see("an answer about slots", string(line))
+				}
+			}
+			return w
+		}},
 		{name: "every_error", shown: []string{"store_failed"}, drive: func(t testing.TB) *world {
 			w := bareWorld(t)
 			for _, evil := range evilErrors() {

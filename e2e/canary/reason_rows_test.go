@@ -108,7 +108,7 @@ func ledgerScene(t *testing.T) []row {
 			asked = w.start(map[string]string{"LEDGER_INTERVAL_SEC": "3600", "LOG_FORMAT": "json"})
 		}
 	}
-	rows := []row{{name: "completed", drive: func(t testing.TB) *world {
+	rows := []row{{name: "completed", codes: []string{"snapshot_rejected"}, drive: func(t testing.TB) *world {
 		begin(t)
 		w.processed(asked, "completed", nil)
 		return w

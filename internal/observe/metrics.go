@@ -64,8 +64,8 @@ type OutcomeTotals struct {
 }
 
 const (
-	scopeProcess       = "process_lifetime"
-	metricsUnavailable = "ledger_outbox_metrics_unavailable"
+	scopeProcess             = "process_lifetime"
+	reasonMetricsUnavailable = "ledger_outbox_metrics_unavailable"
 )
 
 // Metrics returns a fresh snapshot. The counters go on while it is taken, so that sums across them may be off
@@ -96,5 +96,5 @@ func (o *Observer) Metrics() Metrics {
 
 // MetricsUnavailable returns the document for an instance whose counters cannot be read.
 func MetricsUnavailable(instance fencerow.InstanceKey) Metrics {
-	return Metrics{Scope: scopeProcess, InstanceKey: instance, Reason: metricsUnavailable}
+	return Metrics{Scope: scopeProcess, InstanceKey: instance, Reason: reasonMetricsUnavailable}
 }

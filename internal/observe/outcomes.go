@@ -47,10 +47,12 @@ func (o *Observer) OutcomeFailed(f Failure) {
 	o.raise(cause{AlertEntryBlocked, f.Kind, f.Reason}, 1)
 }
 
+const reasonSnapshotRejected = "snapshot_rejected"
+
 // SnapshotRejected logs that an outcome was recorded but the snapshot in the ledger's answer was refused.
 func (o *Observer) SnapshotRejected(id fencerow.CorrelationID) {
 	o.write(slog.LevelWarn, "snapshot rejected",
-		slog.String(keyReason, "snapshot_rejected"), slog.String(keyCorrelationID, safe(id)))
+		slog.String(keyReason, reasonSnapshotRejected), slog.String(keyCorrelationID, safe(id)))
 }
 
 // RecordAbandoned logs that outcomes or releases could not be written while the claim could be trusted. The
