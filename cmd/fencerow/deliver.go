@@ -166,6 +166,7 @@ func (c *backfillCmd) Validate() error {
 
 // Run drains the backlog.
 func (c *backfillCmd) Run(ctx context.Context, a *app) error {
+	config.CollectLessOften()
 	show := newProgress(a.stderr)
 	d, err := c.Delivery.open(ctx, show)
 	if err != nil {

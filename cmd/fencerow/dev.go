@@ -95,6 +95,7 @@ type stage struct {
 
 // Run runs the whole job.
 func (c *devCmd) Run(ctx context.Context, a *app) error {
+	config.CollectLessOften()
 	s := &stage{samples: samples(), began: time.Now()}
 	if err := c.openStore(ctx, s); err != nil {
 		return err

@@ -22,6 +22,7 @@ func main() {
 	// Standard error holds the records of the log and lines of our own only. net/http prints through the
 	// standard logger what a ledger sends after its answer, and offers no other place for it.
 	log.SetOutput(io.Discard)
+	config.CollectLessOften()
 	ctx, stop := context.WithCancel(context.Background())
 	// One channel takes both signals: giving the second back to the default action would lose one that comes
 	// while that is being done.
