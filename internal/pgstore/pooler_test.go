@@ -176,7 +176,7 @@ func (p *pooled) left(t *testing.T) (session int32, left []string) {
 func TestStoresThatShareASessionLeaveNothingInIt(t *testing.T) {
 	t.Parallel()
 	p := newPooled(t)
-	impatient, patient := p.open(t, "exec", 500*time.Millisecond), p.open(t, "cache_describe", time.Minute)
+	impatient, patient := p.open(t, "exec", time.Second), p.open(t, "cache_describe", time.Minute)
 	session, left := p.left(t)
 	if len(left) > 0 {
 		t.Fatalf("before anything was done the session had %v", left)
@@ -219,7 +219,7 @@ func TestBoundsThatOutliveTheirTransactionAreFound(t *testing.T) {
 func TestFailedCallLeavesNothingInASharedSession(t *testing.T) {
 	t.Parallel()
 	p := newPooled(t)
-	store := p.open(t, "exec", 300*time.Millisecond)
+	store := p.open(t, "exec", time.Second)
 	enqueue(t, store, "i", 1)
 	release(t, store, claim(t, store, "i", 1))
 	tx, err := p.database.Connect(t).Begin(t.Context())
