@@ -74,6 +74,8 @@ func sharedSettings(t *testing.T) string {
 	b.WriteString("| Variable | Flag | Default | What it says |\n|---|---|---|---|\n")
 	b.WriteString("| `" + config.DSNVariable + "` | none |  | " +
 		"PostgreSQL connection string, a secret. Required, unless a file is named. |\n")
+	b.WriteString("| `" + config.AlertURLVariable + "` | none |  | " +
+		"Where alerts are posted beside the log, a secret. Without it, or a file named, they are only logged. |\n")
 	for _, group := range []any{
 		config.Instance{}, config.Database{}, config.Ledger{}, config.Writer{}, config.Daemon{}, config.Log{},
 		config.NATS{}, config.Alerts{},

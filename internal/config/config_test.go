@@ -105,7 +105,7 @@ func TestEachFlagHasAVariableOfItsName(t *testing.T) {
 }
 
 func TestBadValuesAreUsageErrorsThatNameTheSetting(t *testing.T) {
-	exposed := file(t, "token")
+	exposed, webhook := file(t, "token"), file(t, "https://alerts.example/"+sentinel)
 	tests := []struct {
 		name string
 		args []string
@@ -158,14 +158,16 @@ func TestBadValuesAreUsageErrorsThatNameTheSetting(t *testing.T) {
 			"--alert-held-after (FENCEROW_ALERT_HELD_AFTER)"},
 		{"AlertHeldAfterZero", []string{"--alert-held-after=0s"}, "--alert-held-after"},
 		{"AlertWindowTooLong", []string{"--alert-window=25h"}, "--alert-window (FENCEROW_ALERT_WINDOW)"},
-		{"WebhookWithoutASecret", []string{"--alert-webhook-url=https://alerts.example/" + sentinel},
+		{"WebhookWithoutASecret", []string{"--alert-webhook-url-file=" + webhook},
 			"--alert-webhook-secret-file (FENCEROW_ALERT_WEBHOOK_SECRET_FILE)"},
-		{"WebhookSecretThatIsNone", []string{"--alert-webhook-url=https://alerts.example/" + sentinel,
+		{"WebhookSecretThatIsNone", []string{"--alert-webhook-url-file=" + webhook,
 			"--alert-webhook-secret-file=" + exposed}, "--alert-webhook-secret-file"},
-		{"WebhookOverPlainHTTP", []string{"--alert-webhook-url=http://alerts.example/" + sentinel},
-			"--alert-webhook-url (FENCEROW_ALERT_WEBHOOK_URL)"},
+		{"WebhookOverPlainHTTP", []string{"--alert-webhook-url-file=" + file(t, "http://a.example/"+sentinel)},
+			"--alert-webhook-url-file (FENCEROW_ALERT_WEBHOOK_URL_FILE) holds an address that must use https"},
 		{"WebhookSecretWithoutAnAddress", []string{"--alert-webhook-secret-file=" + exposed},
-			"--alert-webhook-url"},
+			"FENCEROW_ALERT_WEBHOOK_URL is missing"},
+		{"WebhookForAFlag", []string{"--alert-webhook-url=https://alerts.example/" + sentinel},
+			"unknown flag --alert-webhook-url"},
 		{"UnknownFlag", []string{"--dsn=" + sentinel}, "unknown flag --dsn"},
 		{"SecretForAFlag", []string{"--" + sentinel}, "unknown flag"},
 		{"Argument", []string{"postgres://u:" + sentinel + "@h/db"}, "unexpected argument"},

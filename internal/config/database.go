@@ -37,10 +37,7 @@ func (d *Database) Validate() error {
 	if d.StoreTimeout < minStoreTimeout || d.StoreTimeout > maxStoreTimeout {
 		return inputError("store_timeout", "must be from 100ms to 1m")
 	}
-	if d.DSNFile != "" && os.Getenv(DSNVariable) != "" {
-		return inputError("dsn_file", "and "+DSNVariable+" are both given; give one of them")
-	}
-	return nil
+	return notBoth(DSNVariable, "dsn_file", d.DSNFile)
 }
 
 // Given reports whether a connection string was given.
@@ -48,11 +45,9 @@ func (d *Database) Given() bool { return d.DSNFile != "" || os.Getenv(DSNVariabl
 
 // DSN returns the connection string. It is an [*fencerow.InputError] if there is none.
 func (d *Database) DSN() (fencerow.Secret, error) {
-	if d.DSNFile != "" {
-		return readSecret("dsn_file", d.DSNFile)
-	}
-	if dsn := fencerow.NewSecret(os.Getenv(DSNVariable)); !dsn.IsZero() {
-		return dsn, nil
+	dsn, err := readUnlistable(DSNVariable, "dsn_file", d.DSNFile)
+	if err != nil || !dsn.IsZero() {
+		return dsn, err
 	}
 	return fencerow.Secret{}, &fencerow.InputError{Field: DSNVariable,
 		Problem: "is missing; it holds the PostgreSQL connection " +

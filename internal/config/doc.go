@@ -14,7 +14,8 @@
 //
 // # Secrets
 //
-// Credentials come from files, and the DSN from a file or a variable; there is no flag for it, since the
-// arguments of a process can be read by every user of its machine. An error says which setting is wrong and
-// what would be right, never its value (see [UsageText]): a mistaken paste may hold a password.
+// Credentials come from files, and the DSN and the address for alerts from a file or a variable; there is no
+// flag for either, since the arguments of a process can be read by every user of its machine. An error says
+// which setting is wrong and what would be right, never its value (see [UsageText]): a mistaken paste may
+// hold a password.
 package config

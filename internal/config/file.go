@@ -28,6 +28,26 @@ func readFile(path string, limit int) ([]byte, bool) {
 	return b, err == nil && len(b) <= limit
 }
 
+// readUnlistable returns a secret for which there is no flag, since a list of processes would show it: the
+// line of the file if one is named, or else the variable's content; zero if neither is given.
+func readUnlistable(variable, field, path string) (fencerow.Secret, error) {
+	if path == "" {
+		return fencerow.NewSecret(os.Getenv(variable)), nil
+	}
+	if err := notBoth(variable, field, path); err != nil {
+		return fencerow.Secret{}, err
+	}
+	return readSecret(field, path)
+}
+
+// notBoth refuses a secret that is given as a variable and as a file.
+func notBoth(variable, field, path string) error {
+	if path != "" && os.Getenv(variable) != "" {
+		return inputError(field, "and "+variable+" are both given; give one of them")
+	}
+	return nil
+}
+
 // readSecret reads a file of one line.
 func readSecret(field, path string) (fencerow.Secret, error) {
 	b, ok := readFile(path, maxSecretFile)

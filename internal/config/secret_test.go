@@ -20,9 +20,11 @@ const webhookSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 func TestNothingThatHoldsASecretShowsIt(t *testing.T) {
 	const dsn = "postgres://u:" + sentinel + "@127.0.0.1:1/db"
 	tokenPath := file(t, "token-"+sentinel)
-	line, err := parse(t, map[string]string{"FENCEROW_DSN": dsn}, "--instance-key=a",
+	line, err := parse(t, map[string]string{
+		"FENCEROW_DSN": dsn, "FENCEROW_ALERT_WEBHOOK_URL": "http://127.0.0.1:1/" + sentinel,
+	}, "--instance-key=a",
 		"--ledger-url=http://127.0.0.1:1/", "--ledger-token-file="+tokenPath, "--ops-token-file="+tokenPath,
-		"--alert-webhook-url=http://127.0.0.1:1/"+sentinel, "--alert-webhook-secret-file="+file(t, webhookSecret))
+		"--alert-webhook-secret-file="+file(t, webhookSecret))
 	check(t, err)
 	secret, err := line.Database.DSN()
 	check(t, err)

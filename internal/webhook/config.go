@@ -12,6 +12,9 @@ import (
 // maxURL bounds the receiver's address, in bytes.
 const maxURL = 2048
 
+// URLField is the field of an [*fencerow.InputError] about the address.
+const URLField = "alert_webhook_url"
+
 // Config says who receives alerts. URL and SecretFile are required.
 type Config struct {
 	// URL receives one POST for each attempt. It is https, except to loopback or with AllowInsecure; it has no
@@ -31,7 +34,7 @@ func inputError(field, problem string) error {
 
 // address checks the receiver's address. Its value is not repeated.
 func (c *Config) address() (*url.URL, error) {
-	const field = "alert_webhook_url"
+	const field = URLField
 	text := c.URL.Reveal()
 	u, err := url.Parse(text)
 	switch {
