@@ -21,6 +21,9 @@ type scene struct {
 	now      func() time.Time // the store's clock
 	pace     time.Duration    // the longest pause between two calls of one client
 	rows     int
+	lease    time.Duration
+	// abandon ends the run: a call did not say whether it was done, so that the history proves nothing.
+	abandon context.CancelFunc
 
 	mu      sync.Mutex
 	history []porcupine.Operation
@@ -50,17 +53,23 @@ func (s *scene) fill(ctx context.Context, store fencerow.Store) {
 	}
 }
 
-// run lets clients work for a while, each on a store of its own, and returns what the checker says.
+// run lets clients work for a while, each on a store of its own, and returns what the checker says. It is
+// unknown if a call did not say whether it was done.
 func (s *scene) run(d time.Duration, open func() fencerow.Store) porcupine.CheckResult {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), d)
 	defer cancel()
+	doubtful := false
+	s.abandon = func() { doubtful = true; cancel() } // under the lock
 	var working sync.WaitGroup
 	for n := range clients {
 		c := &client{scene: s, number: n, store: open(), random: rand.New(rand.NewPCG(uint64(n), 7))}
 		working.Go(func() { c.work(ctx) })
 	}
 	working.Wait()
+	if doubtful {
+		return porcupine.Unknown
+	}
 	counts := map[string]int{}
 	for _, op := range s.history {
 		//nolint:errcheck // the history holds nothing else
@@ -142,7 +151,7 @@ func (c *client) claimOne(ctx context.Context) {
 	began := c.now()
 	made, err := c.store.ClaimOne(ctx, fencerow.ClaimOneParams{
 		Instance: c.instance, Worker: fencerow.WorkerID(fmt.Sprint("client-", c.number)), Token: token,
-		CorrelationID: rowID(row), Lease: fencerow.MinLease, ForceDue: true,
+		CorrelationID: rowID(row), Lease: c.lease, ForceDue: true,
 	})
 	in, returned := call{verb: claim, row: row, token: token, begun: began}, c.now()
 	refused, isRefused := errors.AsType[*fencerow.ClaimRefusedError](err)
@@ -170,7 +179,7 @@ func (c *client) claimBatch(ctx context.Context) {
 	token, began := fencerow.NewClaimToken(), c.now()
 	made, err := c.store.ClaimBatch(ctx, fencerow.ClaimBatchParams{
 		Instance: c.instance, Worker: fencerow.WorkerID(fmt.Sprint("client-", c.number)), Token: token,
-		Limit: 1 + c.random.IntN(3), Lease: fencerow.MinLease,
+		Limit: 1 + c.random.IntN(3), Lease: c.lease,
 	})
 	returned := c.now()
 	if err != nil {
@@ -246,9 +255,16 @@ func (c *client) requeue(ctx context.Context) {
 	c.note(call{verb: requeue, row: row, begun: began}, out, began, returned)
 }
 
-// unexpected fails the test unless the store said that it was busy, and so did nothing.
+// unexpected fails the test unless the store said that it was busy, and so did nothing, or that it could not
+// say in time what it did.
 func (c *client) unexpected(what string, err error) {
-	if !errors.Is(err, fencerow.ErrStoreBusy) {
+	switch {
+	case errors.Is(err, fencerow.ErrStoreBusy):
+	case errors.Is(err, fencerow.ErrStoreTimeout):
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.abandon()
+	default:
 		c.t.Errorf("%s: %v", what, err)
 	}
 }

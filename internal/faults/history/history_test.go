@@ -33,7 +33,8 @@ func inMemory(t testing.TB, lacks *broken) (s *scene, open func() fencerow.Store
 	// Cut to the precision of the store, so that a call is not seen to begin after the store's own look.
 	now := func() time.Time { return began.Add(time.Since(began) * speed).Truncate(time.Microsecond).UTC() }
 	store := memstore.New(memstore.Options{Now: now})
-	s = &scene{t: t, instance: "desk-1", now: now, pace: 4 * time.Millisecond, rows: rows}
+	s = &scene{t: t, instance: "desk-1", now: now, pace: 4 * time.Millisecond, rows: rows,
+		lease: fencerow.MinLease}
 	s.fill(t.Context(), store)
 	return s, lacks.open(func() fencerow.Store { return store.Reopen() })
 }
@@ -50,7 +51,9 @@ func onPostgreSQL(t testing.TB, lacks *broken) (s *scene, open func() fencerow.S
 		t.Cleanup(store.Close)
 		return store
 	}
-	s = &scene{t: t, instance: "desk-1", now: time.Now, pace: 30 * time.Millisecond, rows: rows}
+	s = &scene{t: t, instance: "desk-1", now: time.Now, pace: 30 * time.Millisecond, rows: rows,
+		// A claim may take a fifteenth of its lease, which a machine with more to do must allow.
+		lease: 3 * time.Second}
 	s.fill(t.Context(), open())
 	return s, lacks.open(open)
 }
@@ -68,18 +71,31 @@ func (b *broken) open(sound func() fencerow.Store) func() fencerow.Store {
 	}
 }
 
+// conclude makes runs until one proves something. A machine that is busy may need more than one.
+func conclude(
+	t testing.TB, d time.Duration, lacks *broken, set func(testing.TB, *broken) (*scene, func() fencerow.Store),
+) porcupine.CheckResult {
+	t.Helper()
+	for range 5 {
+		s, open := set(t, lacks)
+		if result := s.run(d, open); result != porcupine.Unknown {
+			return result
+		}
+		t.Log("a call did not say whether it was done; once more")
+	}
+	return porcupine.Unknown
+}
+
 func TestHistoriesInMemoryAreLinearizable(t *testing.T) {
 	t.Parallel()
-	s, open := inMemory(t, nil)
-	if result := s.run(3*time.Second, open); result != porcupine.Ok {
+	if result := conclude(t, 3*time.Second, nil, inMemory); result != porcupine.Ok {
 		t.Errorf("the check says %s", result)
 	}
 }
 
 func TestHistoriesOnPostgreSQLAreLinearizable(t *testing.T) {
 	t.Parallel()
-	s, open := onPostgreSQL(t, nil)
-	if result := s.run(8*time.Second, open); result != porcupine.Ok {
+	if result := conclude(t, 12*time.Second, nil, onPostgreSQL); result != porcupine.Ok {
 		t.Errorf("the check says %s", result)
 	}
 }
@@ -89,15 +105,13 @@ func TestAHistoryOfAStoreWithoutAGuardIsFound(t *testing.T) {
 	for name, lacks := range guards() {
 		t.Run("in memory without "+name, func(t *testing.T) {
 			t.Parallel()
-			s, open := inMemory(t, &lacks)
-			if result := s.run(2*time.Second, open); result != porcupine.Illegal {
+			if result := conclude(t, 2*time.Second, &lacks, inMemory); result != porcupine.Illegal {
 				t.Errorf("the check says %s", result)
 			}
 		})
 		t.Run("on PostgreSQL without "+name, func(t *testing.T) {
 			t.Parallel()
-			s, open := onPostgreSQL(t, &lacks)
-			if result := s.run(4*time.Second, open); result != porcupine.Illegal {
+			if result := conclude(t, 8*time.Second, &lacks, onPostgreSQL); result != porcupine.Illegal {
 				t.Errorf("the check says %s", result)
 			}
 		})
