@@ -18,7 +18,11 @@ import (
 	"github.com/fourblocks2020/fencerow/internal/pgtest"
 )
 
-const failoverInstance = "desk-1"
+const (
+	failoverInstance = "desk-1"
+	// portion is how many entries a producer enqueues at once.
+	portion = 10
+)
 
 // newDaemonRole makes a role with the grants that the documentation gives to a daemon, and no more.
 func newDaemonRole(t *testing.T, db *pgtest.Database) pgtest.Role {
@@ -86,13 +90,12 @@ func produce(ctx context.Context, dsn string, n int, told chan<- int) (failed in
 		return 0, err
 	}
 	defer store.Close()
-	const portion = 10
 	again := time.NewTicker(glance)
 	defer again.Stop()
 	for from := 0; from < n; from += portion {
 		p := fencerow.EnqueueParams{Instance: failoverInstance}
-		for i := range portion {
-			p.Entries = append(p.Entries, numbered{failoverInstance, from + i}.newEntry())
+		for i := from; i < min(from+portion, n); i++ {
+			p.Entries = append(p.Entries, numbered{failoverInstance, i}.newEntry())
 		}
 		for {
 			if _, err = store.EnqueueMany(ctx, p); err == nil {
@@ -105,7 +108,11 @@ func produce(ctx context.Context, dsn string, n int, told chan<- int) (failed in
 			case <-again.C:
 			}
 		}
-		told <- from + portion
+		select {
+		case told <- from + portion:
+		case <-ctx.Done():
+			return failed, ctx.Err()
+		}
 	}
 	return failed, nil
 }
@@ -153,7 +160,8 @@ func TestFailoverToASynchronousReplicaLosesNothingThatWasAcknowledged(t *testing
 		failed int
 		err    error
 	}
-	told, ended := make(chan int, entries), make(chan end, 1)
+	// The producer gets a third of its work ahead of the test at most, so that the failover comes amid it.
+	told, ended := make(chan int, entries/3/portion), make(chan end, 1)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
 	go func() {
@@ -169,6 +177,9 @@ func TestFailoverToASynchronousReplicaLosesNothingThatWasAcknowledged(t *testing
 	})
 	promoted := w.failOver()
 	kept := one[int](w.world, `SELECT count(*) FROM fencerow.ledger_outcome`)
+	for range told {
+		// It goes on.
+	}
 	produced := <-ended
 	check(t, produced.err)
 	w.awaitDrained(2*patience, failoverInstance)
