@@ -16,7 +16,7 @@ import (
 	"github.com/fourblocks2020/fencerow/internal/pgtest"
 )
 
-const latest = 3 // the newest version of the schema
+const latest = 5 // the newest version of the schema
 
 // migrated is the document of `migrate up` and `migrate down`.
 type migrated struct{ From, To int }
@@ -100,7 +100,7 @@ WHERE schemaname = 'fencerow'`), 0)
 	if w.catalog() != catalog {
 		t.Error("after up, down and up the schema is another one")
 	}
-	want(t, w.run("", "migrate", "down", "--to", "4"), 80, "--to")
+	want(t, w.run("", "migrate", "down", "--to", fmt.Sprint(latest+1)), 80, "--to")
 
 	// Owned entries are never given up.
 	w.enqueueOne("desk-1", "c-1")
