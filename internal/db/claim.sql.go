@@ -76,7 +76,7 @@ marked AS (
         outcome = 'retryable_failure',
         reason = 'lease_expired'
     FROM freed f, moment m
-    WHERE p.outbox_id = f.outbox_id AND p.instance_key = $1::text
+    WHERE p.outbox_id = f.outbox_id AND (p.instance_key = $1::text) IS TRUE
     RETURNING p.outbox_id, p.next_retry_at, p.last_epoch, p.expiry_count
 ),
 candidate AS MATERIALIZED (
@@ -203,6 +203,7 @@ func (q *Queries) ClaimBatch(ctx context.Context, arg ClaimBatchParams) (ClaimBa
 }
 
 const ClaimDue = `-- name: ClaimDue :one
+
 WITH moment AS MATERIALIZED (
     SELECT clock_timestamp() AS at
 ),
@@ -236,6 +237,8 @@ type ClaimDueRow struct {
 	Held bool
 }
 
+// Rows that are looked up by id are tested for their owner with IS TRUE, so that no index that begins with the instance serves: by
+// statistics from when the instance had nothing pending, reading it whole for each id looks cheaper than the primary key.
 // ClaimDue says whether a claim would find anything, without lock or transaction; it is all that an idle poll costs.
 // The array depends on no setting and no statistics; it is searched for each due row that is held, until one is not.
 func (q *Queries) ClaimDue(ctx context.Context, instanceKey string) (ClaimDueRow, error) {
@@ -270,7 +273,7 @@ SELECT
 FROM held h
 JOIN fencerow.ledger_pending p ON p.outbox_id = h.outbox_id
 JOIN fencerow.ledger_outbox o ON o.outbox_id = h.outbox_id
-WHERE p.instance_key = $1::text AND o.instance_key = $1::text
+WHERE (p.instance_key = $1::text) IS TRUE AND o.instance_key = $1::text
 `
 
 type ClaimEntriesParams struct {
@@ -352,13 +355,13 @@ orphan AS MATERIALIZED (
             SELECT
             FROM fencerow.ledger_pending p
             JOIN fencerow.ledger_outcome l ON l.outbox_id = p.outbox_id AND l.life = p.life
-            WHERE p.outbox_id = h.outbox_id AND p.instance_key = $2::text AND l.instance_key = $2::text
+            WHERE p.outbox_id = h.outbox_id AND (p.instance_key = $2::text) IS TRUE AND l.instance_key = $2::text
         )
 ),
 forgotten AS (
     DELETE FROM fencerow.ledger_pending p
     USING orphan o
-    WHERE p.outbox_id = o.outbox_id AND p.instance_key = $2::text
+    WHERE p.outbox_id = o.outbox_id AND (p.instance_key = $2::text) IS TRUE
 ),
 remaining AS MATERIALIZED (
     SELECT h.outbox_id
@@ -505,7 +508,7 @@ SELECT
     coalesce(CASE WHEN p.outbox_id IS NULL THEN f.reason ELSE p.reason END, '')::text AS reason
 FROM (SELECT unnest($2::bigint[]) AS outbox_id) g
 LEFT JOIN fencerow.ledger_outbox o ON o.outbox_id = g.outbox_id AND o.instance_key = $1::text
-LEFT JOIN fencerow.ledger_pending p ON p.outbox_id = g.outbox_id AND p.instance_key = $1::text
+LEFT JOIN fencerow.ledger_pending p ON p.outbox_id = g.outbox_id AND (p.instance_key = $1::text) IS TRUE
 LEFT JOIN LATERAL (
     SELECT l.claim_epoch, l.outcome, l.reason
     FROM fencerow.ledger_outcome l
@@ -572,7 +575,7 @@ pending AS MATERIALIZED (
     SELECT p.outbox_id, p.next_retry_at, p.last_epoch
     FROM fencerow.ledger_pending p
     JOIN entry e ON e.outbox_id = p.outbox_id
-    WHERE p.instance_key = $2::text
+    WHERE (p.instance_key = $2::text) IS TRUE
 ),
 holder AS MATERIALIZED (
     SELECT claim_token
@@ -615,7 +618,7 @@ marked AS (
         outcome = 'retryable_failure',
         reason = 'lease_expired'
     FROM freed f, moment m
-    WHERE p.outbox_id = f.outbox_id AND p.instance_key = $2::text
+    WHERE p.outbox_id = f.outbox_id AND (p.instance_key = $2::text) IS TRUE
     RETURNING p.outbox_id, p.last_epoch
 ),
 claim AS (
@@ -735,7 +738,7 @@ retry AS MATERIALIZED (
 finished AS (
     DELETE FROM fencerow.ledger_pending p
     WHERE p.outbox_id = ANY ($12::bigint[])
-        AND p.instance_key = $2::text
+        AND (p.instance_key = $2::text) IS TRUE
         AND (p.outbox_id IN (SELECT h.outbox_id FROM held h)) IS TRUE
     RETURNING p.outbox_id, p.life, p.attempt_count, p.slot_id, p.currency
 ),
@@ -770,7 +773,7 @@ retried AS (
         reason = r.reason
     FROM retry r, claim c, moment m
     WHERE p.outbox_id = r.outbox_id
-        AND p.instance_key = $2::text
+        AND (p.instance_key = $2::text) IS TRUE
         AND (p.outbox_id IN (SELECT h.outbox_id FROM held h)) IS TRUE
     RETURNING p.outbox_id
 ),
@@ -959,7 +962,7 @@ released AS (
         last_epoch = greatest(p.last_epoch, c.claim_epoch),
         delivery_uncertain = p.delivery_uncertain OR i.uncertain
     FROM item i, claim c
-    WHERE p.outbox_id = i.outbox_id AND p.instance_key = $2::text
+    WHERE p.outbox_id = i.outbox_id AND (p.instance_key = $2::text) IS TRUE
     RETURNING p.outbox_id
 ),
 remaining AS MATERIALIZED (

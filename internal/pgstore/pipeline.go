@@ -35,8 +35,8 @@ type call func(ctx context.Context, q *db.Queries) error
 // errQueued is what a statement answers while it is only being queued.
 var errQueued = errors.New("queued")
 
-// transaction runs calls in one transaction and then the calls of after outside it, all in one round trip.
-// The bounds of the transaction go before its calls.
+// transaction runs calls in one transaction and then the calls of after, if there are any, in a second one,
+// all in one round trip. The bounds of a transaction go before its calls.
 func (s *Store) transaction(
 	ctx context.Context,
 	conn *pgx.Conn,
@@ -44,23 +44,23 @@ func (s *Store) transaction(
 	calls []call,
 	after ...call,
 ) error {
+	parts := [][]call{append([]call{s.bounds(bound)}, calls...)}
+	if len(after) > 0 {
+		parts = append(parts, append([]call{s.bounds(bound)}, after...))
+	}
 	queue := &queue{rewrite: s.texts.rewrite}
 	queries := db.New(queue)
-	calls = append([]call{s.bounds(bound)}, calls...)
-	queue.batch.Queue(s.texts.begin)
-	for _, c := range calls {
-		if err := c(ctx, queries); !errors.Is(err, errQueued) {
-			return err
+	for _, part := range parts {
+		queue.batch.Queue(s.texts.begin)
+		for _, c := range part {
+			if err := c(ctx, queries); !errors.Is(err, errQueued) {
+				return err
+			}
 		}
-	}
-	queue.batch.Queue(commit)
-	for _, c := range after {
-		if err := c(ctx, queries); !errors.Is(err, errQueued) {
-			return err
-		}
+		queue.batch.Queue(commit)
 	}
 	results := conn.SendBatch(ctx, &queue.batch)
-	err := readAll(ctx, results, calls, after)
+	err := readAll(ctx, results, parts)
 	if closeErr := results.Close(); err == nil {
 		err = closeErr
 	}
@@ -73,21 +73,18 @@ func (s *Store) transaction(
 	return err
 }
 
-func readAll(ctx context.Context, results pgx.BatchResults, calls, after []call) error {
+func readAll(ctx context.Context, results pgx.BatchResults, parts [][]call) error {
 	queries := db.New(answers{results})
-	if _, err := results.Exec(); err != nil {
-		return err
-	}
-	for _, c := range calls {
-		if err := c(ctx, queries); err != nil {
+	for _, part := range parts {
+		if _, err := results.Exec(); err != nil {
 			return err
 		}
-	}
-	if _, err := results.Exec(); err != nil {
-		return err
-	}
-	for _, c := range after {
-		if err := c(ctx, queries); err != nil {
+		for _, c := range part {
+			if err := c(ctx, queries); err != nil {
+				return err
+			}
+		}
+		if _, err := results.Exec(); err != nil {
 			return err
 		}
 	}

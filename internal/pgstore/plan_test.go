@@ -55,9 +55,15 @@ func staysHashed(t *testing.T, database *pgtest.Database, role ...pgtest.DSNOpti
 	claim(t, store, "i", 1000)
 
 	conn = database.Connect(t, role...)
-	for _, name := range []string{"ClaimBatch", "PendingList", "PendingCounts"} {
+	values := map[string]string{
+		"text": `'i'`, "boolean": "true", "timestamptz": "'-infinity'", "integer": "1000", "bigint": "1",
+		"uuid": "'" + fencerow.NewClaimToken().UUID() + "'", "interval": "'1 minute'",
+	}
+	for name, sql := range map[string]string{
+		"ClaimBatch": db.ClaimBatch, "PendingList": db.PendingList, "PendingCounts": db.PendingCounts,
+	} {
 		t.Run(name, func(t *testing.T) {
-			plan := explain(t, conn, name)
+			plan := explain(t, conn, genericPlan, sql, values)
 			if regexp.MustCompile(`NOT \(SubPlan|\(NOT \(ANY`).MatchString(plan) ||
 				!strings.Contains(plan, "hashed SubPlan") {
 				t.Errorf("the plan of %s is not hashed:\n%s", name, plan)
@@ -66,9 +72,15 @@ func staysHashed(t *testing.T, database *pgtest.Database, role ...pgtest.DSNOpti
 	}
 }
 
-// explain returns the generic plan of a statement under the settings of the store's transactions, running it
-// in a transaction that is rolled back.
-func explain(t *testing.T, conn *pgx.Conn, name string) string {
+const (
+	genericPlan = "force_generic_plan"
+	customPlan  = "force_custom_plan"
+)
+
+// explain returns the plan of a statement, generic or made for its arguments, under the settings of the
+// store's transactions, running it in a transaction that is rolled back. Its arguments are given by their
+// types.
+func explain(t *testing.T, conn *pgx.Conn, mode, sql string, values map[string]string) string {
 	t.Helper()
 	tx, err := conn.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
 	if err != nil {
@@ -84,33 +96,11 @@ func explain(t *testing.T, conn *pgx.Conn, name string) string {
 	if _, err := q.InstanceLock(t.Context(), "i"); err != nil {
 		t.Fatal(err)
 	}
-	token := fencerow.NewClaimToken().UUID()
-	statement := map[string]struct{ sql, args string }{
-		"ClaimBatch":    {db.ClaimBatch, ""},
-		"PendingList":   {db.PendingList, ""},
-		"PendingCounts": {db.PendingCounts, `'i'`},
-	}[name]
-	switch name {
-	case "ClaimBatch":
-		statement.args = arguments(statement.sql, map[string]string{
-			"text":        `'i'`,
-			"boolean":     "true",
-			"timestamptz": "'-infinity'",
-			"integer":     "1000",
-			"uuid":        "'" + token + "'",
-			"bigint":      "1",
-			"interval":    "'1 minute'",
-		})
-	case "PendingList":
-		statement.args = arguments(statement.sql, map[string]string{
-			"text": `'i'`, "boolean": "false", "timestamptz": "'-infinity'", "bigint": "0", "integer": "1000",
-		})
-	}
 	results, err := tx.Conn().PgConn().Exec(t.Context(), `
-		SET LOCAL plan_cache_mode = force_generic_plan;
-		PREPARE claim_plan AS `+strings.TrimRight(statement.sql, "; \n")+`;
-		EXPLAIN (ANALYZE, TIMING off) EXECUTE claim_plan (`+statement.args+`);
-		DEALLOCATE claim_plan`).ReadAll()
+		SET LOCAL plan_cache_mode = `+mode+`;
+		PREPARE explained AS `+strings.TrimRight(sql, "; \n")+`;
+		EXPLAIN (ANALYZE, TIMING off) EXECUTE explained (`+arguments(sql, values)+`);
+		DEALLOCATE explained`).ReadAll()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +116,7 @@ func explain(t *testing.T, conn *pgx.Conn, name string) string {
 // arguments makes one argument for each parameter of a statement, by the type that the statement gives it.
 func arguments(sql string, values map[string]string) string {
 	types := map[string]string{}
-	for _, m := range regexp.MustCompile(`\$(\d+)::(\w+)`).FindAllStringSubmatch(sql, -1) {
+	for _, m := range regexp.MustCompile(`\$(\d+)::(\w+(?:\[\])?)`).FindAllStringSubmatch(sql, -1) {
 		types[m[1]] = m[2]
 	}
 	list := make([]string, len(types))
@@ -136,6 +126,53 @@ func arguments(sql string, values map[string]string) string {
 		list[i-1] = values[name]
 	}
 	return strings.Join(list, ", ")
+}
+
+// Rows that are looked up by id are found by the primary key, also by statistics from when their instance had
+// nothing pending: by those, reading all of its rows for each id looks cheaper.
+func TestRowsAreFoundByTheirIDsWhateverTheStatisticsSay(t *testing.T) {
+	t.Parallel()
+	t.Run("without walls", func(t *testing.T) {
+		t.Parallel()
+		findsByID(t, pgtest.NewDatabase(t, schema))
+	})
+	t.Run("behind walls", func(t *testing.T) {
+		t.Parallel()
+		database, role := behindWalls(t, nil, "i", "other")
+		findsByID(t, database, pgtest.As(role))
+	})
+}
+
+func findsByID(t *testing.T, database *pgtest.Database, role ...pgtest.DSNOption) {
+	t.Helper()
+	store := openOn(t, database, role...)
+	database.Exec(t, `ALTER TABLE fencerow.ledger_pending SET (autovacuum_enabled = off)`)
+	enqueue(t, store, "other", 3000)
+	database.Exec(t, `ANALYZE fencerow.ledger_pending`)
+	enqueue(t, store, "i", 3000)
+	c := claim(t, store, "i", 100)
+	ids := make([]string, len(c.Entries))
+	for i := range c.Entries {
+		ids[i] = fmt.Sprint(c.Entries[i].OutboxID)
+	}
+	list := "'{" + strings.Join(ids, ",") + "}'"
+	conn := database.Connect(t, role...)
+	for name, sql := range map[string]string{
+		"ClaimEntries": db.ClaimEntries, "ClaimRecord": db.ClaimRecord, "ClaimRelease": db.ClaimRelease,
+		"ClaimForget": db.ClaimForget, "ClaimLostReasons": db.ClaimLostReasons,
+	} {
+		for _, mode := range []string{genericPlan, customPlan} {
+			plan := explain(t, conn, mode, sql, map[string]string{
+				"uuid": "'" + c.Token.UUID() + "'", "text": "'i'", "boolean": "false", "bigint[]": list,
+				"text[]": "array_fill('dead_lettered'::text, ARRAY[100])", "integer[]": "array_fill(1, ARRAY[100])",
+				"boolean[]": "array_fill(false, ARRAY[100])",
+			})
+			if strings.Contains(plan, "ledger_pending_due") || !strings.Contains(plan, "ledger_pending_pkey") ||
+				strings.Contains(plan, "Seq Scan on ledger_pending") {
+				t.Errorf("%s of %s does not look up the ids:\n%s", mode, name, plan)
+			}
+		}
+	}
 }
 
 // The floor is used while a store drains full batches: a row that comes to lie below it is passed over until

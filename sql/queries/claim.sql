@@ -1,3 +1,6 @@
+-- Rows that are looked up by id are tested for their owner with IS TRUE, so that no index that begins with the instance serves: by
+-- statistics from when the instance had nothing pending, reading it whole for each id looks cheaper than the primary key.
+
 -- name: ClaimDue :one
 -- ClaimDue says whether a claim would find anything, without lock or transaction; it is all that an idle poll costs.
 -- The array depends on no setting and no statistics; it is searched for each due row that is held, until one is not.
@@ -98,7 +101,7 @@ marked AS (
         outcome = 'retryable_failure',
         reason = 'lease_expired'
     FROM freed f, moment m
-    WHERE p.outbox_id = f.outbox_id AND p.instance_key = @instance_key::text
+    WHERE p.outbox_id = f.outbox_id AND (p.instance_key = @instance_key::text) IS TRUE
     RETURNING p.outbox_id, p.next_retry_at, p.last_epoch, p.expiry_count
 ),
 -- What was freed is as it is marked now, and due, also if it had been claimed by force before its time.
@@ -185,7 +188,7 @@ pending AS MATERIALIZED (
     SELECT p.outbox_id, p.next_retry_at, p.last_epoch
     FROM fencerow.ledger_pending p
     JOIN entry e ON e.outbox_id = p.outbox_id
-    WHERE p.instance_key = @instance_key::text
+    WHERE (p.instance_key = @instance_key::text) IS TRUE
 ),
 holder AS MATERIALIZED (
     SELECT claim_token
@@ -229,7 +232,7 @@ marked AS (
         outcome = 'retryable_failure',
         reason = 'lease_expired'
     FROM freed f, moment m
-    WHERE p.outbox_id = f.outbox_id AND p.instance_key = @instance_key::text
+    WHERE p.outbox_id = f.outbox_id AND (p.instance_key = @instance_key::text) IS TRUE
     RETURNING p.outbox_id, p.last_epoch
 ),
 claim AS (
@@ -296,7 +299,7 @@ SELECT
 FROM held h
 JOIN fencerow.ledger_pending p ON p.outbox_id = h.outbox_id
 JOIN fencerow.ledger_outbox o ON o.outbox_id = h.outbox_id
-WHERE p.instance_key = @instance_key::text AND o.instance_key = @instance_key::text;
+WHERE (p.instance_key = @instance_key::text) IS TRUE AND o.instance_key = @instance_key::text;
 
 -- name: ClaimLock :many
 -- ClaimLock locks the claim in a statement of its own, so that outcome, release and reclaim of one claim are serial and the next
@@ -343,7 +346,7 @@ retry AS MATERIALIZED (
 finished AS (
     DELETE FROM fencerow.ledger_pending p
     WHERE p.outbox_id = ANY (@finished_ids::bigint[])
-        AND p.instance_key = @instance_key::text
+        AND (p.instance_key = @instance_key::text) IS TRUE
         AND (p.outbox_id IN (SELECT h.outbox_id FROM held h)) IS TRUE
     RETURNING p.outbox_id, p.life, p.attempt_count, p.slot_id, p.currency
 ),
@@ -378,7 +381,7 @@ retried AS (
         reason = r.reason
     FROM retry r, claim c, moment m
     WHERE p.outbox_id = r.outbox_id
-        AND p.instance_key = @instance_key::text
+        AND (p.instance_key = @instance_key::text) IS TRUE
         AND (p.outbox_id IN (SELECT h.outbox_id FROM held h)) IS TRUE
     RETURNING p.outbox_id
 ),
@@ -513,7 +516,7 @@ released AS (
         last_epoch = greatest(p.last_epoch, c.claim_epoch),
         delivery_uncertain = p.delivery_uncertain OR i.uncertain
     FROM item i, claim c
-    WHERE p.outbox_id = i.outbox_id AND p.instance_key = @instance_key::text
+    WHERE p.outbox_id = i.outbox_id AND (p.instance_key = @instance_key::text) IS TRUE
     RETURNING p.outbox_id
 ),
 remaining AS MATERIALIZED (
@@ -556,13 +559,13 @@ orphan AS MATERIALIZED (
             SELECT
             FROM fencerow.ledger_pending p
             JOIN fencerow.ledger_outcome l ON l.outbox_id = p.outbox_id AND l.life = p.life
-            WHERE p.outbox_id = h.outbox_id AND p.instance_key = @instance_key::text AND l.instance_key = @instance_key::text
+            WHERE p.outbox_id = h.outbox_id AND (p.instance_key = @instance_key::text) IS TRUE AND l.instance_key = @instance_key::text
         )
 ),
 forgotten AS (
     DELETE FROM fencerow.ledger_pending p
     USING orphan o
-    WHERE p.outbox_id = o.outbox_id AND p.instance_key = @instance_key::text
+    WHERE p.outbox_id = o.outbox_id AND (p.instance_key = @instance_key::text) IS TRUE
 ),
 remaining AS MATERIALIZED (
     SELECT h.outbox_id
@@ -610,7 +613,7 @@ SELECT
     coalesce(CASE WHEN p.outbox_id IS NULL THEN f.reason ELSE p.reason END, '')::text AS reason
 FROM (SELECT unnest(@outbox_ids::bigint[]) AS outbox_id) g
 LEFT JOIN fencerow.ledger_outbox o ON o.outbox_id = g.outbox_id AND o.instance_key = @instance_key::text
-LEFT JOIN fencerow.ledger_pending p ON p.outbox_id = g.outbox_id AND p.instance_key = @instance_key::text
+LEFT JOIN fencerow.ledger_pending p ON p.outbox_id = g.outbox_id AND (p.instance_key = @instance_key::text) IS TRUE
 LEFT JOIN LATERAL (
     SELECT l.claim_epoch, l.outcome, l.reason
     FROM fencerow.ledger_outcome l

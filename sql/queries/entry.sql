@@ -50,7 +50,7 @@ SELECT
     coalesce(k.opened_at, o.enqueued_at)::timestamptz AS skip_opened_at,
     k.resolved_at AS skip_resolved_at
 FROM fencerow.ledger_outbox o
-LEFT JOIN fencerow.ledger_pending p ON p.outbox_id = o.outbox_id AND p.instance_key = o.instance_key
+LEFT JOIN fencerow.ledger_pending p ON p.outbox_id = o.outbox_id AND (p.instance_key = o.instance_key) IS TRUE
 LEFT JOIN fencerow.ledger_claim c ON c.instance_key = o.instance_key AND c.outbox_ids @> ARRAY[o.outbox_id]
 LEFT JOIN fencerow.ledger_skip k ON k.instance_key = o.instance_key AND k.correlation_id = o.correlation_id
 WHERE o.correlation_id = @correlation_id::text AND o.instance_key = @instance_key::text;
