@@ -7,9 +7,11 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/fourblocks2020/fencerow"
 	"github.com/fourblocks2020/fencerow/internal/migrate"
 	"github.com/fourblocks2020/fencerow/internal/pgtest"
 	"github.com/fourblocks2020/fencerow/internal/storetest"
@@ -112,5 +114,41 @@ func TestProducerBehindWallsEnqueuesForItsOwnInstanceOnly(t *testing.T) {
 	}
 	if c := claim(t, openOn(t, database), "own", 10); len(c.Entries) != 2 {
 		t.Errorf("%d entries came in, want one and two", len(c.Entries))
+	}
+}
+
+// What a refusal says is the same behind the walls, also where the owner of the tables is no superuser.
+func TestRefusalsAreTheSameBehindWallsOfAPlainOwner(t *testing.T) {
+	t.Parallel()
+	database := pgtest.NewDatabase(t, nil)
+	owner, daemon := database.NewRole(t, nil), database.NewRole(t, nil)
+	database.Exec(t, `CREATE SCHEMA fencerow AUTHORIZATION "`+owner.Name+`"`)
+	if _, err := migrate.Up(t.Context(), database.DSN(pgtest.As(owner))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := migrate.SetWalls(t.Context(), database.DSN(pgtest.As(owner)), true); err != nil {
+		t.Fatal(err)
+	}
+	database.Exec(t, grants(t, daemon.Name))
+	mapRole(t, database, daemon, "own")
+	enqueue(t, openOn(t, database, pgtest.As(owner)), "other", 1) // c-0; the owner is not bound
+	store := openOn(t, database, pgtest.As(daemon))
+	for correlationID, want := range map[fencerow.CorrelationID]fencerow.RefusedWhy{
+		"c-0": fencerow.RefusedForeign, "c-1": fencerow.RefusedUnknown,
+	} {
+		_, err := store.ClaimOne(t.Context(), fencerow.ClaimOneParams{
+			Instance: "own", Worker: "w", Token: fencerow.NewClaimToken(), CorrelationID: correlationID,
+			Lease: time.Minute,
+		})
+		if refused, ok := errors.AsType[*fencerow.ClaimRefusedError](err); !ok || refused.Why != want {
+			t.Errorf("%s: %v, want %s", correlationID, err, want)
+		}
+	}
+	if n, err := store.LegacyCount(t.Context()); n != 0 || err != nil {
+		t.Errorf("%d unowned entries, %v", n, err)
+	}
+	_, err := store.Show(t.Context(), fencerow.EntryParams{Instance: "other", CorrelationID: "c-0"})
+	if !errors.Is(err, fencerow.ErrStorePermission) {
+		t.Errorf("under an instance that is not the role's: %v", err)
 	}
 }
