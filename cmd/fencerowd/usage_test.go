@@ -106,7 +106,7 @@ func TestAPasswordIsNeverShown(t *testing.T) {
 	u.User = url.UserPassword(role.Name, "50%off/"+sentinel)
 	s.settings["DSN"] = u.String()
 	p := s.start()
-	p.awaitEvents("poll failed", 2)
+	p.awaitEvents("start failed", 1)
 	client := p.client("")
 	s.readiness(client, "store_credentials_refused", "store_permission_denied")
 	p.stop()

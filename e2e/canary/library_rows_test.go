@@ -349,6 +349,7 @@ func formScene(*testing.T) []row {
 		// beside which nothing can be said.
 		{name: "bare_codes", codes: []string{"migration_locked", "migration_irreversible", "history_invalid",
 			"log_unread", "polls_stuck", "internal", "ops_listener_failed", "webhook_address_blocked",
+			"ops_request_panicked",
 		}, drive: func(t testing.TB) *world {
 			w := bareWorld(t)
 			for _, code := range []fencerow.Code{fencerow.ErrMigrationLocked, fencerow.ErrMigrationIrreversible,
@@ -358,6 +359,9 @@ func formScene(*testing.T) []row {
 			store := memstore.New(memstore.Options{})
 			b := newBench(w, both{store, store}, evilLedger(nil), "text")
 			b.obs.Notify(observe.NoticeOpsFailed)
+			for _, value := range []any{hostile(panicText), evilErrors()[1], evilErrors()[3]} {
+				b.obs.RequestPanicked(value)
+			}
 			b.obs.WebhookFailed(observe.WebhookAddressBlocked)
 			w.see("the log", b.log.String())
 			return w

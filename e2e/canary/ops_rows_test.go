@@ -135,15 +135,16 @@ func opsScene(t *testing.T) []row {
 					d.stop()
 				})
 			})},
-		{name: "starting", codes: []string{"starting", "store_not_ready"}, drive: drive(func() {
-			w.as("desk-6", func() {
-				defer w.raise("INSERT", "ledger_instance", "XX000", "true")()
-				d := w.start(nil)
-				d.await("store_not_ready")
-				w.ask(http.MethodGet, d.opsURL()+"/readyz", nil)
-				d.stop()
-			})
-		})},
+		{name: "starting", codes: []string{"starting", "store_not_ready", "ledger_writer_start_failed"},
+			drive: drive(func() {
+				w.as("desk-6", func() {
+					defer w.raise("INSERT", "ledger_instance", "XX000", "true")()
+					d := w.start(nil)
+					d.await("store_not_ready")
+					w.ask(http.MethodGet, d.opsURL()+"/readyz", nil)
+					d.stop()
+				})
+			})},
 		{name: "token_file", codes: []string{"token_file_readable_by_others"}, drive: drive(func() {
 			open := token + ".open"
 			check(w.t, os.WriteFile(open, []byte(opsToken), 0o600))

@@ -67,6 +67,9 @@ type Config struct {
 
 // Daemon runs writers. Its methods are safe for concurrent use, but Run is called once.
 type Daemon struct {
+	// startFailure is what was logged last of why the database cannot be prepared; only work has it.
+	startFailure string
+
 	cfg     Config
 	obs     *observe.Observer
 	ops     *ops // nil without a listener

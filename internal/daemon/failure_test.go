@@ -84,11 +84,22 @@ func TestADatabaseThatIsDownAtStartIsTriedAtEachTick(t *testing.T) {
 		stop := b.start()
 		pass(4*interval + interval/2)
 		equal(t, "tries", b.store.asked, 5)
-		equal(t, "errors", len(b.log.at(t, slog.LevelError)), 5)
+		errs := b.log.at(t, slog.LevelError)
+		if len(errs) != 1 {
+			t.Fatalf("got %d error records, want one for all tries: %v", len(errs), errs)
+		}
+		sameRecord(t, "record", errs[0], map[string]any{
+			"level": "ERROR", "msg": "start failed", "reason": "ledger_writer_start_failed",
+			"instance_key": string(self), "exc_type": "*errors.errorString",
+		})
 		equal(t, "warnings", len(b.log.at(t, slog.LevelWarn)), 1)
 		equal(t, "polls", len(w.polledAt()), 0)
 		why, _, _ := b.d.polls()
 		equal(t, "readiness", why, NotReadyStarting)
+
+		b.store.fail(&sentinelError{})
+		pass(2 * interval)
+		equal(t, "errors once there is another", len(b.log.at(t, slog.LevelError)), 2)
 
 		b.store.fail(nil)
 		pass(interval)
@@ -101,7 +112,7 @@ func TestADatabaseThatIsDownAtStartIsTriedAtEachTick(t *testing.T) {
 		}
 		pass(interval)
 		check(t, stop())
-		equal(t, "tries", b.store.asked, 6)
+		equal(t, "tries", b.store.asked, 8)
 		if strings.Contains(b.log.text(), sentinel) {
 			t.Errorf("the log shows the error's text:\n%s", b.log.text())
 		}

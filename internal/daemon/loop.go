@@ -95,7 +95,7 @@ func (p *poller) followUp(ctx context.Context) {
 // prepare checks the schema and registers the instance, and reports whether both are done.
 func (d *Daemon) prepare(ctx context.Context) (done bool, fatal error) {
 	var version fencerow.SchemaVersion
-	err := d.guard(ctx, func() (err error) {
+	err := d.guard(ctx, d.startFailed, func() (err error) {
 		if version, err = d.cfg.Store.Ready(ctx); err != nil {
 			return err
 		}
@@ -120,6 +120,15 @@ func (d *Daemon) prepare(ctx context.Context) (done bool, fatal error) {
 	return false, nil
 }
 
+// startFailed logs what kept the database from being prepared, if it is not what did so before. It is called
+// by one goroutine.
+func (d *Daemon) startFailed(cause any) {
+	if excType := observe.ExcType(cause); excType != d.startFailure {
+		d.startFailure = excType
+		d.obs.StartFailed(excType)
+	}
+}
+
 // SchemaError says that the database's schema is not one that this build works with.
 type SchemaError struct {
 	// Found is the version that the database has; 0 if there is none.
@@ -142,7 +151,7 @@ func (e *SchemaError) Is(target error) bool { return target == fencerow.ErrStore
 func (p *poller) poll(ctx context.Context, ticked bool) {
 	before := p.state.pollBegins(ticked)
 	var res writer.PollResult
-	err := p.d.guard(ctx, func() (err error) {
+	err := p.d.guard(ctx, p.d.obs.PollFailed, func() (err error) {
 		res, err = p.writer.Poll(ctx)
 		return err
 	})
@@ -173,17 +182,18 @@ func (p *poller) poll(ctx context.Context, ticked bool) {
 // errPanicked stands for a panic, which is logged where it is met.
 var errPanicked = errors.New("panicked")
 
-// guard calls fn and logs its error or panic, but for an error that only says that ctx ended.
-func (d *Daemon) guard(ctx context.Context, fn func() error) (err error) {
+// guard calls fn and tells its error, or the value of its panic, but not an error that only says that ctx
+// ended.
+func (d *Daemon) guard(ctx context.Context, tell func(cause any), fn func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			d.obs.LoopPanic(v)
+			tell(v)
 			err = errPanicked
 		}
 	}()
 	err = fn()
 	if stopped := ctx.Err() != nil && errors.Is(err, context.Canceled); err != nil && !stopped {
-		d.obs.LoopFailure(err)
+		tell(err)
 	}
 	return err
 }

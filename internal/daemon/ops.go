@@ -107,7 +107,7 @@ func (o *ops) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", o.healthz)
 	mux.Handle("/", o.admit(documented(guarded)))
-	return contain(http.MaxBytesHandler(mux, maxOpsBody))
+	return o.contain(http.MaxBytesHandler(mux, maxOpsBody))
 }
 
 // documented gives refusals of the mux itself, which are text, the form of all others.
@@ -138,11 +138,12 @@ func (s *statusOnly) Header() http.Header         { return s.header }
 func (s *statusOnly) Write(b []byte) (int, error) { return len(b), nil }
 func (s *statusOnly) WriteHeader(status int)      { s.status = status }
 
-// contain turns a panic into an answer; net/http would print it with its stack.
-func contain(next http.Handler) http.Handler {
+// contain turns a panic into an answer and a record; net/http would print it with its stack.
+func (o *ops) contain(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
-			if recover() != nil {
+			if v := recover(); v != nil {
+				o.d.obs.RequestPanicked(v)
 				writeError(w, http.StatusInternalServerError, codeInternal)
 			}
 		}()

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -173,7 +174,7 @@ func TestProcess(t *testing.T) {
 	})
 }
 
-func TestAPanicIsAnAnswerAndShowsNothing(t *testing.T) {
+func TestAPanicIsAnAnswerAndOneRecordAndShowsNothing(t *testing.T) {
 	w := newScripted(idle)
 	w.targeted = func(context.Context, fencerow.CorrelationID, bool) (writer.TargetedResult,
 		error) {
@@ -186,6 +187,14 @@ func TestAPanicIsAnAnswerAndShowsNothing(t *testing.T) {
 	if strings.Contains(s.log.text(), sentinel) {
 		t.Error("the log shows the panic")
 	}
+	errs := s.log.at(t, slog.LevelError)
+	if len(errs) != 1 {
+		t.Fatalf("got %d error records, want one: %v", len(errs), errs)
+	}
+	sameRecord(t, "record", errs[0], map[string]any{
+		"level": "ERROR", "msg": "request failed", "reason": "ops_request_panicked",
+		"instance_key": string(self), "exc_type": "string",
+	})
 }
 
 func TestTooManyProcessRequestsAreRefused(t *testing.T) {

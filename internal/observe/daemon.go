@@ -7,23 +7,39 @@ import (
 	"github.com/fourblocks2020/fencerow"
 )
 
-const reasonRunOnceFailed = "ledger_writer_run_once_failed"
+// Reasons of what was not expected, by what was being done.
+const (
+	reasonRunOnceFailed   = "ledger_writer_run_once_failed"
+	reasonStartFailed     = "ledger_writer_start_failed"
+	reasonRequestPanicked = "ops_request_panicked"
+)
 
-// LoopFailure logs an unexpected error of a poll: its innermost Go type and nothing of its text.
-func (o *Observer) LoopFailure(err error) { o.loopFailure(fencerow.InnermostType(err)) }
-
-// LoopPanic logs the value of a panic in a poll by its Go type; for an error, the innermost one.
-func (o *Observer) LoopPanic(value any) {
-	if err, ok := value.(error); ok {
-		o.LoopFailure(err)
-		return
+// ExcType returns the Go type of what was not expected, an error or the value of a panic; of an error, the
+// innermost one.
+func ExcType(cause any) string {
+	if err, ok := cause.(error); ok {
+		return fencerow.InnermostType(err)
 	}
-	o.loopFailure(fmt.Sprintf("%T", value))
+	return fmt.Sprintf("%T", cause)
 }
 
-func (o *Observer) loopFailure(excType string) {
+// PollFailed logs an unexpected error of a poll, or the value of a panic in it: its Go type and nothing of
+// its text.
+func (o *Observer) PollFailed(cause any) {
 	o.write(slog.LevelError, "poll failed",
-		slog.String(keyReason, reasonRunOnceFailed), slog.String(keyExcType, safe(excType)))
+		slog.String(keyReason, reasonRunOnceFailed), slog.String(keyExcType, safe(ExcType(cause))))
+}
+
+// StartFailed logs by its [ExcType] what kept a daemon from its first poll. To be called on the change only.
+func (o *Observer) StartFailed(excType string) {
+	o.write(slog.LevelError, "start failed",
+		slog.String(keyReason, reasonStartFailed), slog.String(keyExcType, safe(excType)))
+}
+
+// RequestPanicked logs the value of a panic in a request to the ops listener by its Go type.
+func (o *Observer) RequestPanicked(value any) {
+	o.write(slog.LevelError, "request failed",
+		slog.String(keyReason, reasonRequestPanicked), slog.String(keyExcType, safe(ExcType(value))))
 }
 
 // StoreBusy logs that several polls in a row could not claim, since another session held a lock, or every

@@ -110,17 +110,23 @@ func TestEveryEventIsOneRecordWithItsAttributes(t *testing.T) {
 			o.RecordAbandoned(fencerow.ErrStoreTimeout, []fencerow.CorrelationID{"a"})
 		}, `{"level":"ERROR","msg":"record abandoned","instance_key":"instance-a","reason":"store_timeout",` +
 			`"count":1,"correlation_ids":["a"]}`},
-		{"LoopFailure", func(o *Observer) {
+		{"PollFailed", func(o *Observer) {
 			inner := fencerow.NewError("x", fencerow.ErrStoreBusy, errors.New("secret"))
-			o.LoopFailure(fmt.Errorf("secret: %w", inner))
+			o.PollFailed(fmt.Errorf("secret: %w", inner))
 		}, `{"level":"ERROR","msg":"poll failed","instance_key":"instance-a",` +
 			`"reason":"ledger_writer_run_once_failed","exc_type":"*errors.errorString"}`},
-		{"LoopPanicWithText", func(o *Observer) { o.LoopPanic("secret") },
+		{"PollFailedByAPanicWithText", func(o *Observer) { o.PollFailed("secret") },
 			`{"level":"ERROR","msg":"poll failed","instance_key":"instance-a",` +
 				`"reason":"ledger_writer_run_once_failed","exc_type":"string"}`},
-		{"LoopPanicWithAnError", func(o *Observer) { o.LoopPanic(&fencerow.InputError{Field: "secret"}) },
+		{"PollFailedByAPanicWithAnError", func(o *Observer) { o.PollFailed(&fencerow.InputError{Field: "secret"}) },
 			`{"level":"ERROR","msg":"poll failed","instance_key":"instance-a",` +
 				`"reason":"ledger_writer_run_once_failed","exc_type":"*fencerow.InputError"}`},
+		{"StartFailed", func(o *Observer) { o.StartFailed("*pgconn.ConnectError") },
+			`{"level":"ERROR","msg":"start failed","instance_key":"instance-a",` +
+				`"reason":"ledger_writer_start_failed","exc_type":"*pgconn.ConnectError"}`},
+		{"RequestPanicked", func(o *Observer) { o.RequestPanicked("secret") },
+			`{"level":"ERROR","msg":"request failed","instance_key":"instance-a",` +
+				`"reason":"ops_request_panicked","exc_type":"string"}`},
 		{"WebhookFailed", func(o *Observer) { o.WebhookFailed(WebhookTimeout) },
 			`{"level":"WARN","msg":"webhook failed","instance_key":"instance-a","reason":"webhook_timeout"}`},
 		{"WebhookRestored", func(o *Observer) { o.WebhookRestored() },
@@ -180,7 +186,9 @@ func TestNoValueBreaksALineOrColoursATerminal(t *testing.T) {
 				func() { o.Stopping(fencerow.WorkerID(s)) },
 				func() { o.SnapshotRejected(id) },
 				func() { o.WebhookFailed(WebhookFailure(s)) },
-				func() { o.LoopPanic(s) },
+				func() { o.PollFailed(s) },
+				func() { o.StartFailed(s) },
+				func() { o.RequestPanicked(s) },
 				func() { o.tell(cause{AlertEvent("x" + s), fencerow.OutcomeKind(s), fencerow.ReasonCode(s)}, 1) },
 			}
 			for _, event := range events {

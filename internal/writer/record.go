@@ -62,7 +62,7 @@ func (w *Writer) surviveRecorder(b *batch) {
 	if v == nil {
 		return
 	}
-	w.obs.LoopPanic(v)
+	w.obs.PollFailed(v)
 	b.stop()
 	<-b.delivered
 	b.mu.Lock()
