@@ -130,6 +130,22 @@ func (p *ListPendingParams) Validate() error {
 }
 
 // Validate reports an [*InputError] unless the arguments are well formed.
+func (p *ListBlockedParams) Validate() error {
+	if err := p.Instance.Validate(); err != nil {
+		return err
+	}
+	if p.Status != "" && !p.Status.Blocked() {
+		return &InputError{Field: "status", Problem: mustBeBlocked}
+	}
+	if p.After < 0 {
+		return &InputError{Field: "after", Problem: "must be at least 0"}
+	}
+	return checkCount("limit", p.Limit, MaxPage)
+}
+
+const mustBeBlocked = "must be conflict_blocked, permanent_failure or dead_lettered"
+
+// Validate reports an [*InputError] unless the arguments are well formed.
 func (p *CashDeltaParams) Validate() error {
 	if err := p.Instance.Validate(); err != nil || p.Slot == "" {
 		return err
@@ -151,7 +167,7 @@ func (p *RequeueParams) Validate() error {
 		return err
 	}
 	if !p.From.Blocked() {
-		return &InputError{Field: "from", Problem: "must be conflict_blocked, permanent_failure or dead_lettered"}
+		return &InputError{Field: "from", Problem: mustBeBlocked}
 	}
 	return nil
 }

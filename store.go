@@ -136,6 +136,9 @@ type Viewer interface {
 	// ListPending lists the instance's own pending rows that are under no active lease, due or waiting, ordered
 	// by (due time, outbox id), after the given position.
 	ListPending(ctx context.Context, p ListPendingParams) ([]PendingEntry, error)
+	// ListBlocked lists the instance's own blocked entries, each with the life that it ended in and without its
+	// payload, in ascending order of outbox id. One that was requeued is pending, and blocked no more.
+	ListBlocked(ctx context.Context, p ListBlockedParams) ([]BlockedEntry, error)
 	// PendingCashDelta sums the cash deltas not yet in the ledger, per currency, in ascending order of currency:
 	// over all pending rows, leased ones included, and separately over blocked rows. Rows without a currency
 	// have no delta and are not summed.
@@ -190,6 +193,22 @@ type PendingEntry struct {
 	ExpiryCount int
 	LastOutcome OutcomeKind // empty before the first recorded attempt of this life
 	LastReason  ReasonCode
+}
+
+// ListBlockedParams are the arguments of ListBlocked.
+type ListBlockedParams struct {
+	Instance InstanceKey
+	// Status limits the list to one of the blocked statuses; empty means all of them.
+	Status Status
+	Limit  int // 1 to MaxPage
+	// After is the last row of the page before; zero begins at the start.
+	After OutboxID
+}
+
+// BlockedEntry is an entry that waits for an operator.
+type BlockedEntry struct {
+	Entry // never with its payload
+	FinishedLife
 }
 
 // CashDeltaParams are the arguments of PendingCashDelta.
@@ -255,6 +274,10 @@ type Counts struct {
 	Due int64
 	// OldestDue is how long the oldest due row that no active lease holds has been due; zero if none is.
 	OldestDue time.Duration
+	// OldestPending is how long ago the oldest pending entry was enqueued, whether it is due, waits or is
+	// leased; zero if none is pending. A requeue does not make an entry younger. Of entries enqueued at nearly
+	// the same time it may be any one.
+	OldestPending time.Duration
 	// HeldSince is when the instance was put on hold; nil if it is not.
 	HeldSince *time.Time
 }

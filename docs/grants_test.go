@@ -94,6 +94,8 @@ func views(t *testing.T, store *pgstore.Store) {
 	check(t, err)
 	_, err = store.ListPending(ctx, fencerow.ListPendingParams{Instance: desk, Limit: 10, WithPayload: true})
 	check(t, err)
+	_, err = store.ListBlocked(ctx, fencerow.ListBlockedParams{Instance: desk, Limit: 10})
+	check(t, err)
 	_, err = store.PendingCashDelta(ctx, fencerow.CashDeltaParams{Instance: desk})
 	check(t, err)
 	_, err = store.Show(ctx, fencerow.EntryParams{Instance: desk, CorrelationID: "a"})

@@ -10,6 +10,120 @@ import (
 	"time"
 )
 
+const OutcomeBlocked = `-- name: OutcomeBlocked :many
+WITH page AS MATERIALIZED (
+    SELECT f.outbox_id, f.life, f.status, f.outcome, f.reason, f.attempt_count, f.claim_epoch, f.ledger_ref, f.outcome_at
+    FROM fencerow.ledger_outcome f
+    WHERE f.instance_key = $1::text
+        AND f.status <> 'completed'
+        AND f.outbox_id > $2::bigint
+        AND ($3::text = '' OR f.status = $3::text)
+        AND NOT EXISTS (
+            SELECT
+            FROM fencerow.ledger_pending p
+            WHERE p.outbox_id = f.outbox_id AND p.instance_key = $1::text
+        )
+        AND NOT EXISTS (
+            SELECT
+            FROM fencerow.ledger_outcome later
+            WHERE later.outbox_id = f.outbox_id AND later.instance_key = $1::text AND later.life > f.life
+        )
+    ORDER BY f.outbox_id
+    LIMIT $4::integer
+)
+SELECT
+    o.outbox_id,
+    o.correlation_id,
+    o.entry_kind,
+    o.slot_id,
+    o.cash_delta::text AS cash_delta,
+    o.currency,
+    o.traceparent,
+    o.enqueued_at,
+    f.life,
+    f.status,
+    f.outcome,
+    f.reason,
+    f.attempt_count,
+    f.claim_epoch,
+    f.ledger_ref,
+    f.outcome_at
+FROM page f
+JOIN fencerow.ledger_outbox o ON o.outbox_id = f.outbox_id AND o.instance_key = $1::text
+ORDER BY o.outbox_id
+`
+
+type OutcomeBlockedParams struct {
+	InstanceKey string
+	AfterID     int64
+	Status      string
+	RowLimit    int32
+}
+
+type OutcomeBlockedRow struct {
+	OutboxID      int64
+	CorrelationID string
+	EntryKind     string
+	SlotID        *string
+	CashDelta     string
+	Currency      *string
+	Traceparent   *string
+	EnqueuedAt    time.Time
+	Life          int32
+	Status        string
+	Outcome       string
+	Reason        *string
+	AttemptCount  int32
+	ClaimEpoch    int64
+	LedgerRef     *string
+	OutcomeAt     time.Time
+}
+
+// OutcomeBlocked lists own blocked entries that are not pending again, by key set. Plan: ledger_outcome_blocked in order, and a probe
+// each of ledger_pending_pkey, ledger_outcome_pkey and ledger_outbox_pkey a row. Joined without the page, the entries were merged from
+// the first one on.
+func (q *Queries) OutcomeBlocked(ctx context.Context, arg OutcomeBlockedParams) ([]OutcomeBlockedRow, error) {
+	rows, err := q.db.Query(ctx, OutcomeBlocked,
+		arg.InstanceKey,
+		arg.AfterID,
+		arg.Status,
+		arg.RowLimit,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []OutcomeBlockedRow
+	for rows.Next() {
+		var i OutcomeBlockedRow
+		if err := rows.Scan(
+			&i.OutboxID,
+			&i.CorrelationID,
+			&i.EntryKind,
+			&i.SlotID,
+			&i.CashDelta,
+			&i.Currency,
+			&i.Traceparent,
+			&i.EnqueuedAt,
+			&i.Life,
+			&i.Status,
+			&i.Outcome,
+			&i.Reason,
+			&i.AttemptCount,
+			&i.ClaimEpoch,
+			&i.LedgerRef,
+			&i.OutcomeAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const OutcomeCounts = `-- name: OutcomeCounts :many
 SELECT o.status, count(*)::bigint AS entries
 FROM fencerow.ledger_outcome o

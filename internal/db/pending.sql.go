@@ -93,13 +93,18 @@ const PendingCounts = `-- name: PendingCounts :one
 WITH moment AS MATERIALIZED (
     SELECT clock_timestamp() AS at
 ),
+own AS MATERIALIZED (
+    SELECT count(*) AS pending, min(p.outbox_id) AS oldest
+    FROM fencerow.ledger_pending p
+    WHERE p.instance_key = $1::text
+),
 held AS MATERIALIZED (
     SELECT unnest(c.outbox_ids) AS outbox_id
     FROM fencerow.ledger_claim c, moment m
     WHERE c.instance_key = $1::text AND c.lease_expires_at > m.at
 )
 SELECT
-    (SELECT count(*) FROM fencerow.ledger_pending p WHERE p.instance_key = $1::text)::bigint AS pending,
+    (SELECT pending FROM own)::bigint AS pending,
     (
         SELECT count(*)
         FROM fencerow.ledger_pending p
@@ -121,18 +126,26 @@ SELECT
         ORDER BY p.next_retry_at
         LIMIT 1
     ), '0')::interval AS oldest_due,
+    greatest((SELECT at FROM moment) - (
+        SELECT o.enqueued_at
+        FROM fencerow.ledger_outbox o
+        WHERE o.outbox_id = (SELECT oldest FROM own) AND o.instance_key = $1::text
+    ), '0')::interval AS oldest_pending,
     (SELECT i.held_at FROM fencerow.ledger_instance i WHERE i.instance_key = $1::text) AS held_at
 `
 
 type PendingCountsRow struct {
-	Pending   int64
-	Leased    int64
-	Due       int64
-	OldestDue time.Duration
-	HeldAt    *time.Time
+	Pending       int64
+	Leased        int64
+	Due           int64
+	OldestDue     time.Duration
+	OldestPending time.Duration
+	HeldAt        *time.Time
 }
 
-// PendingCounts counts own pending rows and measures the lag: how long the oldest due row that no active lease holds has been due.
+// PendingCounts counts own pending rows and measures the lag: how long the oldest due row that no active lease holds has been due, and
+// how long ago the oldest pending entry was enqueued, which retries do not move. That one is found by the smallest number, in the pass
+// that counts: no index leads to it beside other instances' rows.
 func (q *Queries) PendingCounts(ctx context.Context, instanceKey string) (PendingCountsRow, error) {
 	row := q.db.QueryRow(ctx, PendingCounts, instanceKey)
 	var i PendingCountsRow
@@ -141,6 +154,7 @@ func (q *Queries) PendingCounts(ctx context.Context, instanceKey string) (Pendin
 		&i.Leased,
 		&i.Due,
 		&i.OldestDue,
+		&i.OldestPending,
 		&i.HeldAt,
 	)
 	return i, err

@@ -18,6 +18,7 @@ type altered struct {
 	record  func(context.Context, *Store, fencerow.RecordParams) ([]fencerow.Verdict, error)
 	release func(context.Context, *Store, fencerow.ReleaseParams) ([]fencerow.Verdict, error)
 	list    func(context.Context, *Store, fencerow.ListPendingParams) ([]fencerow.PendingEntry, error)
+	blocked func(context.Context, *Store, fencerow.ListBlockedParams) ([]fencerow.BlockedEntry, error)
 	sum     func(context.Context, *Store, fencerow.CashDeltaParams) ([]fencerow.CashDelta, error)
 	requeue func(context.Context, *Store, fencerow.RequeueParams) error
 	prune   func(context.Context, *Store, fencerow.PruneParams) (fencerow.PruneResult, error)
@@ -58,6 +59,12 @@ func (a *altered) ListPending(
 	ctx context.Context, p fencerow.ListPendingParams,
 ) ([]fencerow.PendingEntry, error) {
 	return either(ctx, a.Store, p, a.list, a.Store.ListPending)
+}
+
+func (a *altered) ListBlocked(
+	ctx context.Context, p fencerow.ListBlockedParams,
+) ([]fencerow.BlockedEntry, error) {
+	return either(ctx, a.Store, p, a.blocked, a.Store.ListBlocked)
 }
 
 func (a *altered) PendingCashDelta(

@@ -189,6 +189,9 @@ func TestMutantsWithoutIsolationAreRejected(t *testing.T) {
 		{"InstanceIgnoredInOutcome", altered{record: recordForAnyone}, []string{"ForeignTokenRecordsNothing"}},
 		{"InstanceIgnoredInRelease", altered{release: releaseForAnyone}, []string{"ForeignTokenRecordsNothing"}},
 		{"InstanceIgnoredInList", altered{list: listOfEveryone}, []string{"InstanceListsItsOwnRowsOnly"}},
+		{"InstanceIgnoredInBlocked", altered{blocked: blockedOfEveryone}, []string{
+			"InstanceListsItsOwnBlockedOnly",
+		}},
 		{"InstanceIgnoredInSum", altered{sum: sumOfEveryone}, []string{"InstanceSumsItsOwnRowsOnly"}},
 		{"InstanceIgnoredInRequeue", altered{requeue: requeueForAnyone},
 			[]string{"RequeueOfAForeignEntryIsRefused"}},
@@ -264,6 +267,23 @@ func listOfEveryone(
 	var all []fencerow.PendingEntry
 	for _, p.Instance = range s.keys(p.Instance) {
 		listed, err := s.ListPending(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, listed...)
+	}
+	return all, nil
+}
+
+func blockedOfEveryone(
+	ctx context.Context, s *Store, p fencerow.ListBlockedParams,
+) ([]fencerow.BlockedEntry, error) {
+	if p.Validate() != nil {
+		return s.ListBlocked(ctx, p)
+	}
+	var all []fencerow.BlockedEntry
+	for _, p.Instance = range s.keys(p.Instance) {
+		listed, err := s.ListBlocked(ctx, p)
 		if err != nil {
 			return nil, err
 		}

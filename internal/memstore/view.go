@@ -45,6 +45,30 @@ func (r *row) pendingEntry(now time.Time, withPayload bool) fencerow.PendingEntr
 	}
 }
 
+// ListBlocked implements [fencerow.Viewer].
+func (s *Store) ListBlocked(
+	ctx context.Context, p fencerow.ListBlockedParams,
+) ([]fencerow.BlockedEntry, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	if _, err := s.begin(ctx, "list blocked"); err != nil {
+		return nil, err
+	}
+	defer s.end()
+	listed := []fencerow.BlockedEntry{}
+	for _, r := range s.data.instance(p.Instance).rows {
+		status := r.status()
+		if status.Blocked() && (p.Status == "" || p.Status == status) && r.entry.OutboxID > p.After {
+			listed = append(listed, fencerow.BlockedEntry{
+				Entry: r.copyEntry(false), FinishedLife: r.lives[len(r.lives)-1],
+			})
+		}
+	}
+	slices.SortFunc(listed, func(a, b fencerow.BlockedEntry) int { return cmp.Compare(a.OutboxID, b.OutboxID) })
+	return listed[:min(len(listed), p.Limit)], nil
+}
+
 // PendingCashDelta implements [fencerow.Viewer].
 func (s *Store) PendingCashDelta(
 	ctx context.Context, p fencerow.CashDeltaParams,
@@ -146,7 +170,11 @@ func (s *Store) Counts(ctx context.Context, key fencerow.InstanceKey) (*fencerow
 	for _, r := range in.rows {
 		counts.ByStatus[r.status()]++
 	}
+	var oldest *row
 	for _, r := range in.pending {
+		if oldest == nil || r.entry.OutboxID < oldest.entry.OutboxID {
+			oldest = r
+		}
 		switch {
 		case r.claim.activeAt(now):
 			counts.Leased++
@@ -154,6 +182,9 @@ func (s *Store) Counts(ctx context.Context, key fencerow.InstanceKey) (*fencerow
 			counts.Due++
 			counts.OldestDue = max(counts.OldestDue, now.Sub(r.pending.dueAt))
 		}
+	}
+	if oldest != nil {
+		counts.OldestPending = max(0, now.Sub(oldest.entry.EnqueuedAt))
 	}
 	return counts, nil
 }

@@ -159,6 +159,10 @@ func verbs(before int) []verb {
 			})
 			return want(err == nil && len(rows) == 1 && rows[0].CorrelationID == "own-4", rows, err)
 		}},
+		{"ListBlocked", func(ctx context.Context, s fencerow.Store) error {
+			rows, err := s.ListBlocked(ctx, fencerow.ListBlockedParams{Instance: instance, Limit: fencerow.MaxPage})
+			return want(err == nil && len(rows) == 1 && rows[0].CorrelationID == "own-2", rows, err)
+		}},
 		{"PendingCashDelta", func(ctx context.Context, s fencerow.Store) error {
 			for _, slot := range []fencerow.SlotID{"", "slot-1"} {
 				sums, err := s.PendingCashDelta(ctx, fencerow.CashDeltaParams{Instance: instance, Slot: slot})

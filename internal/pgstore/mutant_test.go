@@ -92,6 +92,22 @@ var mutants = map[string]mutation{
 		pattern: `[po]\.instance_key = (\$\d+::text)`,
 		with:    `${1} IS NOT NULL`,
 	},
+	"instance ignored in list of blocked": {
+		rejectedBy: []string{"InstanceListsItsOwnBlockedOnly"},
+		queries:    []string{"OutcomeBlocked"},
+		pattern:    `[fo]\.instance_key = (\$\d+::text)`,
+		with:       `${1} IS NOT NULL`,
+	},
+	"earlier life listed as blocked": {
+		rejectedBy: []string{"BlockedListHoldsWhatIsBlockedNow", "BlockedListTakesOneStatus"},
+		queries:    []string{"OutcomeBlocked"}, pattern: `AND later\.life > f\.life`, with: `AND false`,
+	},
+	"requeued entry listed as blocked": {
+		rejectedBy: []string{"BlockedListHoldsWhatIsBlockedNow"},
+		queries:    []string{"OutcomeBlocked"},
+		pattern:    `WHERE p\.outbox_id = f\.outbox_id AND`,
+		with:       `WHERE false AND`,
+	},
 	"instance ignored in sum": {
 		rejectedBy: []string{"InstanceSumsItsOwnRowsOnly"},
 		queries: []string{

@@ -314,6 +314,10 @@ func everyVerb() []verb {
 			_, err := s.ListPending(t.Context(), fencerow.ListPendingParams{Instance: i, Limit: 10})
 			return err
 		}},
+		{"ListBlocked", func(t *testing.T, s *Store, i fencerow.InstanceKey) error {
+			_, err := s.ListBlocked(t.Context(), fencerow.ListBlockedParams{Instance: i, Limit: 10})
+			return err
+		}},
 		{"PendingCashDelta", func(t *testing.T, s *Store, i fencerow.InstanceKey) error {
 			_, err := s.PendingCashDelta(t.Context(), fencerow.CashDeltaParams{Instance: i})
 			return err

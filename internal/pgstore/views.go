@@ -52,9 +52,9 @@ func (s *Store) ListPending(
 
 func mapPending(e *fencerow.PendingEntry, instance fencerow.InstanceKey, r *db.PendingListRow) error {
 	err := entryColumns{
-		id: r.OutboxID, correlationID: r.CorrelationID, kind: r.EntryKind, slot: text(r.SlotID), cashDelta: r.CashDelta,
-		currency: text(r.Currency), payload: []byte(r.Payload), traceParent: text(r.Traceparent),
-		enqueuedAt: r.EnqueuedAt,
+		id: r.OutboxID, correlationID: r.CorrelationID, kind: r.EntryKind, slot: text(r.SlotID),
+		cashDelta: r.CashDelta, currency: text(r.Currency), payload: []byte(r.Payload),
+		traceParent: text(r.Traceparent), enqueuedAt: r.EnqueuedAt,
 	}.into(&e.Entry, instance)
 	if err != nil {
 		return err
@@ -68,6 +68,69 @@ func mapPending(e *fencerow.PendingEntry, instance fencerow.InstanceKey, r *db.P
 	e.LastOutcome = fencerow.OutcomeKind(text(r.Outcome))
 	e.LastReason = fencerow.ReasonCode(text(r.Reason))
 	return nil
+}
+
+// ListBlocked implements [fencerow.Store].
+func (s *Store) ListBlocked(
+	ctx context.Context,
+	p fencerow.ListBlockedParams,
+) ([]fencerow.BlockedEntry, error) {
+	const op = "list blocked"
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	var rows []db.OutcomeBlockedRow
+	err := s.view(ctx, op, func(ctx context.Context, q *db.Queries) error {
+		var err error
+		rows, err = q.OutcomeBlocked(ctx, db.OutcomeBlockedParams{
+			InstanceKey: string(p.Instance),
+			Status:      string(p.Status),
+			AfterID:     int64(p.After),
+			RowLimit:    int32(p.Limit),
+		})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	entries := make([]fencerow.BlockedEntry, len(rows))
+	for i := range rows {
+		if err := mapBlocked(&entries[i], p.Instance, &rows[i]); err != nil {
+			return nil, fencerow.NewError(op, fencerow.ErrStoreFailed, err)
+		}
+	}
+	return entries, nil
+}
+
+func mapBlocked(e *fencerow.BlockedEntry, instance fencerow.InstanceKey, r *db.OutcomeBlockedRow) error {
+	e.FinishedLife = finishedLife(&db.OutcomeListRow{
+		Life:         r.Life,
+		Status:       r.Status,
+		Outcome:      r.Outcome,
+		Reason:       r.Reason,
+		AttemptCount: r.AttemptCount,
+		ClaimEpoch:   r.ClaimEpoch,
+		LedgerRef:    r.LedgerRef,
+		OutcomeAt:    r.OutcomeAt,
+	})
+	return entryColumns{
+		id: r.OutboxID, correlationID: r.CorrelationID, kind: r.EntryKind, slot: text(r.SlotID),
+		cashDelta: r.CashDelta, currency: text(r.Currency), traceParent: text(r.Traceparent),
+		enqueuedAt: r.EnqueuedAt,
+	}.into(&e.Entry, instance)
+}
+
+func finishedLife(l *db.OutcomeListRow) fencerow.FinishedLife {
+	return fencerow.FinishedLife{
+		Life:      int(l.Life),
+		Status:    fencerow.Status(l.Status),
+		Outcome:   fencerow.OutcomeKind(l.Outcome),
+		Reason:    fencerow.ReasonCode(text(l.Reason)),
+		Attempts:  int(l.AttemptCount),
+		Epoch:     fencerow.ClaimEpoch(l.ClaimEpoch),
+		LedgerRef: text(l.LedgerRef),
+		At:        l.OutcomeAt.UTC(),
+	}
 }
 
 // PendingCashDelta implements [fencerow.Store].
@@ -196,17 +259,8 @@ func mapState(
 		return nil, err
 	}
 	state := &fencerow.EntryState{Entry: pending.Entry, Status: fencerow.StatusPending}
-	for _, l := range lives {
-		state.Outcomes = append(state.Outcomes, fencerow.FinishedLife{
-			Life:      int(l.Life),
-			Status:    fencerow.Status(l.Status),
-			Outcome:   fencerow.OutcomeKind(l.Outcome),
-			Reason:    fencerow.ReasonCode(text(l.Reason)),
-			Attempts:  int(l.AttemptCount),
-			Epoch:     fencerow.ClaimEpoch(l.ClaimEpoch),
-			LedgerRef: text(l.LedgerRef),
-			At:        l.OutcomeAt.UTC(),
-		})
+	for i := range lives {
+		state.Outcomes = append(state.Outcomes, finishedLife(&lives[i]))
 	}
 	if r.Unfinished {
 		state.Pending = &pending
@@ -255,10 +309,11 @@ func (s *Store) Counts(ctx context.Context, instance fencerow.InstanceKey) (*fen
 		return nil, err
 	}
 	counts := &fencerow.Counts{
-		ByStatus:  map[fencerow.Status]int64{},
-		Leased:    row.Leased,
-		Due:       row.Due,
-		OldestDue: row.OldestDue,
+		ByStatus:      map[fencerow.Status]int64{},
+		Leased:        row.Leased,
+		Due:           row.Due,
+		OldestDue:     row.OldestDue,
+		OldestPending: row.OldestPending,
 	}
 	for _, status := range fencerow.Statuses() {
 		counts.ByStatus[status] = 0

@@ -18,10 +18,12 @@ import (
 // planned are the statements that must stay cheap beside any number of other instances' rows.
 var planned = map[string]string{
 	"ClaimDue": db.ClaimDue, "ClaimBatch": db.ClaimBatch, "ClaimOne": db.ClaimOne,
-	"ClaimEntries": db.ClaimEntries, "ClaimLock": db.ClaimLock, "ClaimRecord": db.ClaimRecord, "ClaimRelease": db.ClaimRelease,
+	"ClaimEntries": db.ClaimEntries, "ClaimLock": db.ClaimLock,
+	"ClaimRecord": db.ClaimRecord, "ClaimRelease": db.ClaimRelease,
 	"ClaimForget": db.ClaimForget, "ClaimLostReasons": db.ClaimLostReasons, "ClaimList": db.ClaimList,
 	"InstanceLock": db.InstanceLock, "EntryShow": db.EntryShow, "OutcomeList": db.OutcomeList,
-	"OutcomeRequeue": db.OutcomeRequeue, "PendingList": db.PendingList, "PendingCounts": db.PendingCounts,
+	"OutcomeRequeue": db.OutcomeRequeue, "OutcomeBlocked": db.OutcomeBlocked,
+	"PendingList": db.PendingList, "PendingCounts": db.PendingCounts,
 	"PendingCashDelta": db.PendingCashDelta,
 }
 

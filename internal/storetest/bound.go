@@ -81,6 +81,10 @@ func everyCall(
 			_, err := store.ListPending(ctx, fencerow.ListPendingParams{Instance: key, Limit: 1})
 			return err
 		},
+		"ListBlocked": func(ctx context.Context) error {
+			_, err := store.ListBlocked(ctx, fencerow.ListBlockedParams{Instance: key, Limit: 1})
+			return err
+		},
 		"PendingCashDelta": func(ctx context.Context) error {
 			_, err := store.PendingCashDelta(ctx, fencerow.CashDeltaParams{Instance: key})
 			return err
@@ -174,6 +178,12 @@ func malformedParameter(s *scene) {
 		_, err := s.store.ListPending(ctx, p)
 		return err
 	}
+	blocked := func(change func(*fencerow.ListBlockedParams)) error {
+		p := fencerow.ListBlockedParams{Instance: s.key, Limit: 1}
+		change(&p)
+		_, err := s.store.ListBlocked(ctx, p)
+		return err
+	}
 	prune := func(change func(*fencerow.PruneParams)) error {
 		p := fencerow.PruneParams{Instance: s.key, Limit: 1}
 		change(&p)
@@ -246,6 +256,11 @@ func malformedParameter(s *scene) {
 		"list before all time": list(func(p *fencerow.ListPendingParams) {
 			p.After.DueAt = time.Unix(-1<<55, 0)
 		}),
+		"blocked of 0":             blocked(func(p *fencerow.ListBlockedParams) { p.Limit = 0 }),
+		"blocked of too many":      blocked(func(p *fencerow.ListBlockedParams) { p.Limit = fencerow.MaxPage + 1 }),
+		"blocked after row -1":     blocked(func(p *fencerow.ListBlockedParams) { p.After = -1 }),
+		"blocked that are pending": blocked(func(p *fencerow.ListBlockedParams) { p.Status = "pending" }),
+		"blocked of no status":     blocked(func(p *fencerow.ListBlockedParams) { p.Status = sentinel }),
 		"prune of 0":               prune(func(p *fencerow.PruneParams) { p.Limit = 0 }),
 		"prune of too many":        prune(func(p *fencerow.PruneParams) { p.Limit = fencerow.MaxBatch + 1 }),
 		"prune of the future":      prune(func(p *fencerow.PruneParams) { p.OlderThan = -1 }),
@@ -323,6 +338,7 @@ func parametersAtTheirBounds(s *scene) {
 	s.world.Advance(fencerow.MaxDelay)
 	s.one(r)
 	must(s.store.ListPending(ctx, fencerow.ListPendingParams{Instance: s.key, Limit: 1}))(s)
+	must(s.store.ListBlocked(ctx, fencerow.ListBlockedParams{Instance: s.key, Limit: fencerow.MaxPage}))(s)
 	must(s.store.Prune(ctx, fencerow.PruneParams{
 		Instance: s.key, Limit: fencerow.MaxBatch, OlderThan: 1<<63 - 1,
 	}))(s)

@@ -130,14 +130,22 @@ func (w *twins) compareViews(t *rapid.T, instance, limit int) {
 			})
 			fmt.Fprintf(&b, "next page: %s%s\n", s.pendings(listed), failure(err))
 		}
+		blocked, err := store.ListBlocked(ctx, fencerow.ListBlockedParams{Instance: key, Limit: limit})
+		fmt.Fprintf(&b, "blocked: %s%s\n", s.blockeds(blocked), failure(err))
+		if len(blocked) > 0 {
+			blocked, err = store.ListBlocked(ctx, fencerow.ListBlockedParams{
+				Instance: key, Limit: limit, Status: fencerow.StatusDeadLettered, After: blocked[0].OutboxID,
+			})
+			fmt.Fprintf(&b, "next dead letters: %s%s\n", s.blockeds(blocked), failure(err))
+		}
 		for _, slot := range slotIDs {
 			sums, err := store.PendingCashDelta(ctx, fencerow.CashDeltaParams{Instance: key, Slot: slot})
 			fmt.Fprintf(&b, "sums: %s%s\n", sumsText(sums), failure(err))
 		}
 		counts, err := store.Counts(ctx, key)
 		if err == nil {
-			fmt.Fprintf(&b, "counts: %v leased %d due %d oldest %v held %v", counts.ByStatus, counts.Leased,
-				counts.Due, onGrid(counts.OldestDue), counts.HeldSince != nil)
+			fmt.Fprintf(&b, "counts: %v leased %d due %d oldest %v %v held %v", counts.ByStatus, counts.Leased,
+				counts.Due, onGrid(counts.OldestDue), onGrid(counts.OldestPending), counts.HeldSince != nil)
 		}
 		fmt.Fprintf(&b, "%s\n", failure(err))
 		leases, err := store.Claims(ctx, key)
@@ -228,6 +236,21 @@ func (s *side) pendings(listed []fencerow.PendingEntry) string {
 	return b.String()
 }
 
+func (s *side) blockeds(listed []fencerow.BlockedEntry) string {
+	var b strings.Builder
+	for i := range listed {
+		e := &listed[i]
+		fmt.Fprintf(&b, "%s %s payload %s life %s; ", s.row(e.OutboxID), s.bare(e.CorrelationID), e.Payload,
+			s.life(e.OutboxID, &e.FinishedLife, e.EnqueuedAt))
+	}
+	return b.String()
+}
+
+func (s *side) life(id fencerow.OutboxID, l *fencerow.FinishedLife, enqueued time.Time) string {
+	return fmt.Sprintf("%d %s %s %q attempts %d epoch %s ref %q at %v", l.Life, l.Status, l.Outcome, l.Reason,
+		l.Attempts, s.epoch(id, l.Epoch), l.LedgerRef, onGrid(l.At.Sub(enqueued)))
+}
+
 func (s *side) state(state *fencerow.EntryState) string {
 	if state == nil {
 		return ""
@@ -244,9 +267,8 @@ func (s *side) state(state *fencerow.EntryState) string {
 	if state.Lease != nil {
 		fmt.Fprintf(&b, "\nlease: %s epoch %s", leaseText(state.Lease), s.epoch(e.OutboxID, state.Lease.Epoch))
 	}
-	for _, o := range state.Outcomes {
-		fmt.Fprintf(&b, "\nlife %d %s %s %q attempts %d epoch %s ref %q at %v", o.Life, o.Status, o.Outcome,
-			o.Reason, o.Attempts, s.epoch(e.OutboxID, o.Epoch), o.LedgerRef, onGrid(o.At.Sub(e.EnqueuedAt)))
+	for i := range state.Outcomes {
+		fmt.Fprintf(&b, "\nlife %s", s.life(e.OutboxID, &state.Outcomes[i], e.EnqueuedAt))
 	}
 	if state.Skip != nil {
 		fmt.Fprintf(&b, "\nskip: open %v", state.Skip.ResolvedAt == nil)

@@ -16,6 +16,7 @@ func isolationCases() []testCase {
 		{"ForeignExpiredClaimIsNotEnded", foreignExpiredClaim},
 		{"ForeignTokenRecordsNothing", foreignTokenRecordsNothing},
 		{"InstanceListsItsOwnRowsOnly", instanceListsItsOwn},
+		{"InstanceListsItsOwnBlockedOnly", instanceListsItsOwnBlocked},
 		{"InstanceSumsItsOwnRowsOnly", instanceSumsItsOwn},
 		{"InstanceCountsAndShowsItsOwnOnly", instanceCountsItsOwn},
 		{"RequeueOfAForeignEntryIsRefused", requeueOfForeign},
@@ -116,6 +117,25 @@ func instanceListsItsOwn(s *scene) {
 	}
 }
 
+func instanceListsItsOwnBlocked(s *scene) {
+	a, b, own, foreign := s.pair(plain("a"), plain("b"))
+	a.finish(own[0], fencerow.OutcomeDeadLettered)
+	b.finish(foreign[0], fencerow.OutcomeDeadLettered)
+	b.finish(foreign[1], fencerow.OutcomeConflictBlocked)
+	for _, status := range []fencerow.Status{"", fencerow.StatusDeadLettered} {
+		a.blockedAre(status, own[0])
+		s.other().blockedAre(status)
+	}
+	b.blockedAre("", foreign...)
+	if got := b.blocked("")[0].Instance; got != b.key {
+		s.Errorf("the own entry is listed as one of %s", got)
+	}
+	// Nor does what another does with an entry of the same correlation id count.
+	b.requeue(foreign[0], fencerow.StatusDeadLettered)
+	a.blockedAre("", own[0])
+	b.blockedAre("", foreign[1])
+}
+
 func instanceSumsItsOwn(s *scene) {
 	a, b, own, _ := s.pair(money("a", "slot-1", "10", "EUR"), money("b", "slot-1", "1", "EUR"))
 	b.put(money("c", "slot-1", "100", "USD"))
@@ -152,7 +172,7 @@ func instanceCountsItsOwn(s *scene) {
 		s.Errorf("shown %+v instead of one's own entry", e)
 	}
 	c := s.other()
-	if counts := c.counts(); counts.Due != 0 || counts.Leased != 0 ||
+	if counts := c.counts(); counts.Due != 0 || counts.Leased != 0 || counts.OldestPending != 0 ||
 		counts.ByStatus[fencerow.StatusPending] != 0 {
 		s.Errorf("counts %+v of an instance without entries", *counts)
 	}

@@ -143,6 +143,7 @@ func listChangesNothing(s *scene) {
 	s.world.Advance(lease + tolerance)
 	before := s.picture(refs...)
 	s.list()
+	s.blocked("")
 	s.sum("")
 	s.counts()
 	s.slots()

@@ -388,7 +388,7 @@ func (a *actor) picture(refs ...ref) string {
 		leases[i].Age, leases[i].Remaining = 0, 0
 	}
 	counts := a.counts()
-	counts.OldestDue = 0
+	counts.OldestDue, counts.OldestPending = 0, 0
 	show(leases)
 	show(counts)
 	show(a.slots())

@@ -74,8 +74,8 @@ func cases() []testCase {
 	return slices.Concat(
 		enqueueCases(), contentCases(), claimCases(), targetedCases(), outcomeCases(), fenceCases(),
 		recoverCases(), suspectCases(), epochCases(), releaseCases(), isolationCases(), requeueCases(),
-		snapshotCases(), skipCases(), slotCases(), listCases(), sumCases(), viewCases(), pruneCases(),
-		holdCases(), boundCases(), concurrentCases(),
+		snapshotCases(), skipCases(), slotCases(), listCases(), blockedCases(), sumCases(), viewCases(),
+		pruneCases(), holdCases(), boundCases(), concurrentCases(),
 	)
 }
 

@@ -13,6 +13,7 @@ func viewCases() []testCase {
 		{"CountsHaveEveryStatus", countsHaveEveryStatus},
 		{"CountsTellLeasedFromDue", countsTellLeasedFromDue},
 		{"OldestDueIsTheAgeOfTheOldestFreeRow", oldestDue},
+		{"OldestPendingIsTheAgeSinceEnqueue", oldestPending},
 		{"ClaimsAreListedByLeaseEnd", claimsAreListed},
 		{"ShowOfNothingIsNotFound", showOfNothing},
 		{"EmptyInstanceHasEmptyViews", emptyInstance},
@@ -81,6 +82,34 @@ func oldestDue(s *scene) {
 	}
 }
 
+func oldestPending(s *scene) {
+	is := func(want time.Duration, when string) {
+		s.Helper()
+		if got := s.counts().OldestPending; !near(got, want) || want == 0 && got != 0 {
+			s.Errorf("%s: the oldest pending entry is %v old, want %v", when, got, want)
+		}
+	}
+	is(0, "of none")
+	s.other().fill(1)
+	s.world.Advance(10 * time.Minute)
+	old := s.fill(1)[0]
+	s.world.Advance(10 * time.Minute)
+	young := s.fill(1)[0]
+	s.world.Advance(20 * time.Minute)
+	is(30*time.Minute, "of two that are due")
+	c := s.one(old)
+	is(30*time.Minute, "while it is leased")
+	s.apply(c, retry(old, 10*time.Hour))
+	is(30*time.Minute, "while it waits")
+	s.finish(old, fencerow.OutcomeDeadLettered)
+	is(20*time.Minute, "when the older one is blocked")
+	s.requeue(old, fencerow.StatusDeadLettered)
+	is(30*time.Minute, "when it is pending again")
+	s.finish(old, fencerow.OutcomeCompleted)
+	s.finish(young, fencerow.OutcomeCompleted)
+	is(0, "when all are finished")
+}
+
 func claimsAreListed(s *scene) {
 	refs := s.fill(6)
 	for i, minutes := range []int{40, 20, 30} {
@@ -132,6 +161,9 @@ func showOfNothing(s *scene) {
 func emptyInstance(s *scene) {
 	if got := s.list(); len(got) != 0 {
 		s.Errorf("listed %+v", got)
+	}
+	if got := s.blocked(""); len(got) != 0 {
+		s.Errorf("blocked %+v", got)
 	}
 	if got := s.sum(""); len(got) != 0 {
 		s.Errorf("sums %+v", got)

@@ -25,6 +25,51 @@ FROM fencerow.ledger_outcome
 WHERE outbox_id = @outbox_id::bigint AND instance_key = @instance_key::text
 ORDER BY life;
 
+-- name: OutcomeBlocked :many
+-- OutcomeBlocked lists own blocked entries that are not pending again, by key set. Plan: ledger_outcome_blocked in order, and a probe
+-- each of ledger_pending_pkey, ledger_outcome_pkey and ledger_outbox_pkey a row. Joined without the page, the entries were merged from
+-- the first one on.
+WITH page AS MATERIALIZED (
+    SELECT f.outbox_id, f.life, f.status, f.outcome, f.reason, f.attempt_count, f.claim_epoch, f.ledger_ref, f.outcome_at
+    FROM fencerow.ledger_outcome f
+    WHERE f.instance_key = @instance_key::text
+        AND f.status <> 'completed'
+        AND f.outbox_id > @after_id::bigint
+        AND (@status::text = '' OR f.status = @status::text)
+        AND NOT EXISTS (
+            SELECT
+            FROM fencerow.ledger_pending p
+            WHERE p.outbox_id = f.outbox_id AND p.instance_key = @instance_key::text
+        )
+        AND NOT EXISTS (
+            SELECT
+            FROM fencerow.ledger_outcome later
+            WHERE later.outbox_id = f.outbox_id AND later.instance_key = @instance_key::text AND later.life > f.life
+        )
+    ORDER BY f.outbox_id
+    LIMIT @row_limit::integer
+)
+SELECT
+    o.outbox_id,
+    o.correlation_id,
+    o.entry_kind,
+    o.slot_id,
+    o.cash_delta::text AS cash_delta,
+    o.currency,
+    o.traceparent,
+    o.enqueued_at,
+    f.life,
+    f.status,
+    f.outcome,
+    f.reason,
+    f.attempt_count,
+    f.claim_epoch,
+    f.ledger_ref,
+    f.outcome_at
+FROM page f
+JOIN fencerow.ledger_outbox o ON o.outbox_id = f.outbox_id AND o.instance_key = @instance_key::text
+ORDER BY o.outbox_id;
+
 -- name: OutcomeRequeue :one
 -- OutcomeRequeue begins the next life of a blocked entry; InstanceLock goes before it. It always returns one row: whether it requeued,
 -- and what stands in the way.

@@ -74,9 +74,16 @@ GROUP BY d.currency
 ORDER BY d.currency COLLATE "C";
 
 -- name: PendingCounts :one
--- PendingCounts counts own pending rows and measures the lag: how long the oldest due row that no active lease holds has been due.
+-- PendingCounts counts own pending rows and measures the lag: how long the oldest due row that no active lease holds has been due, and
+-- how long ago the oldest pending entry was enqueued, which retries do not move. That one is found by the smallest number, in the pass
+-- that counts: no index leads to it beside other instances' rows.
 WITH moment AS MATERIALIZED (
     SELECT clock_timestamp() AS at
+),
+own AS MATERIALIZED (
+    SELECT count(*) AS pending, min(p.outbox_id) AS oldest
+    FROM fencerow.ledger_pending p
+    WHERE p.instance_key = @instance_key::text
 ),
 held AS MATERIALIZED (
     SELECT unnest(c.outbox_ids) AS outbox_id
@@ -84,7 +91,7 @@ held AS MATERIALIZED (
     WHERE c.instance_key = @instance_key::text AND c.lease_expires_at > m.at
 )
 SELECT
-    (SELECT count(*) FROM fencerow.ledger_pending p WHERE p.instance_key = @instance_key::text)::bigint AS pending,
+    (SELECT pending FROM own)::bigint AS pending,
     (
         SELECT count(*)
         FROM fencerow.ledger_pending p
@@ -106,4 +113,9 @@ SELECT
         ORDER BY p.next_retry_at
         LIMIT 1
     ), '0')::interval AS oldest_due,
+    greatest((SELECT at FROM moment) - (
+        SELECT o.enqueued_at
+        FROM fencerow.ledger_outbox o
+        WHERE o.outbox_id = (SELECT oldest FROM own) AND o.instance_key = @instance_key::text
+    ), '0')::interval AS oldest_pending,
     (SELECT i.held_at FROM fencerow.ledger_instance i WHERE i.instance_key = @instance_key::text) AS held_at;
