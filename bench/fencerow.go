@@ -181,7 +181,7 @@ func (q *fencerowQueue) openDaemon(db *database) (*fencerowDaemon, error) {
 	}
 	c.daemon, err = daemon.New(daemon.Config{
 		Store: c.store, Writers: writers, Observer: c.observer,
-		Slots:  slots.NewBuilder(c.store, q.instance, slots.CountersOf(c.observer)),
+		Slots:  slots.NewBuilder(c.store, q.instance, "bench", slots.CountersOf(c.observer)),
 		Worker: s.Writer.WorkerID(), Interval: s.Daemon.Interval(), Grace: s.Writer.Grace,
 	})
 	return c, err

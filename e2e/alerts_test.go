@@ -27,6 +27,7 @@ type told struct {
 	Timestamp time.Time `json:"timestamp"`
 	Data      struct {
 		Instance string `json:"instance_key"`
+		Worker   string `json:"worker"`
 		Alert    string `json:"alert"`
 		Outcome  string `json:"outcome"`
 		Reason   string `json:"reason"`
@@ -102,6 +103,7 @@ func (r *receiver) take(w http.ResponseWriter, request *http.Request) {
 	if slices.Contains(r.ids, id) {
 		r.t.Errorf("alert %s arrived twice", id)
 	}
+	equal(r.t, "an alert names its worker", a.Data.Worker != "", true)
 	equal(r.t, "type", a.Type, "fencerow.alert."+a.Data.Alert)
 	r.ids, r.alerts = append(r.ids, id), append(r.alerts, a)
 	w.WriteHeader(http.StatusNoContent)
@@ -232,7 +234,9 @@ func TestAReceiverThatHangsDelaysNeitherDeliveriesNorTheStop(t *testing.T) {
 		t.Errorf("stopping took %v", took)
 	}
 	dropped := d.log("alerts dropped")
-	if len(dropped) == 0 || dropped[len(dropped)-1].Count != len(d.log("alert")) {
+	all := d.log()
+	equal(t, "the last record", all[len(all)-1].Msg, "stopped")
+	if len(dropped) != 1 || dropped[0].Count != len(d.log("alert")) {
 		t.Errorf("%d alerts in the log, dropped: %+v", len(d.log("alert")), dropped)
 	}
 	equal(t, "overdue stops", len(d.log("notice")), 0)

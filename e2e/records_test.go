@@ -13,7 +13,7 @@ import (
 
 var (
 	recordTime = regexp.MustCompile(`^\{"time":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z",`)
-	ownWords   = regexp.MustCompile(`"(worker|ops_listen)":"[^"]+"`)
+	ownWords   = regexp.MustCompile(`"(worker|version|ops_listen)":"[^"]+"`)
 )
 
 // text returns each record so far as it stands in the log, without its time, and with the values that differ

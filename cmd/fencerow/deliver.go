@@ -38,7 +38,7 @@ func (d *delivery) open(ctx context.Context, w io.Writer) (*deliverer, error) {
 	if err != nil {
 		return nil, err
 	}
-	observer, err := d.Log.Observer(w, d.Own.Instance.Key(), observe.Alerting{})
+	observer, err := d.Log.Observer(w, d.Own.Instance.Key(), observe.Alerting{Worker: d.Writer.WorkerID()})
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func (d *delivery) open(ctx context.Context, w io.Writer) (*deliverer, error) {
 		return nil, err
 	}
 	if adapter.TokenFileExposed() {
-		observer.Notify(observe.NoticeTokenFileReadable)
+		observer.FileNotice(observe.NoticeTokenFileReadable, "ledger_token_file")
 	}
 	return &deliverer{writers: writers, observer: observer, store: store, ledger: adapter}, nil
 }

@@ -155,7 +155,7 @@ func (c *devCmd) build(s *stage, stderr io.Writer) error {
 		logTo = stderr
 	}
 	logs := config.Log{Format: string(observe.FormatText), Level: "info"}
-	if s.observer, err = logs.Observer(logTo, s.instance, observe.Alerting{}); err != nil {
+	if s.observer, err = logs.Observer(logTo, s.instance, observe.Alerting{Worker: devWorker}); err != nil {
 		return err
 	}
 	w, err := writer.New(s.store, adapter, s.observer, writer.Config{
@@ -168,7 +168,7 @@ func (c *devCmd) build(s *stage, stderr io.Writer) error {
 	cfg := daemon.Config{
 		Store: s.store, Writers: []daemon.Writer{w}, Observer: s.observer, Worker: devWorker,
 		Interval: devInterval, Grace: devGrace,
-		Slots: slots.NewBuilder(s.store, s.instance, slots.CountersOf(s.observer)),
+		Slots: slots.NewBuilder(s.store, s.instance, devWorker, slots.CountersOf(s.observer)),
 	}
 	if !c.Once {
 		cfg.OpsListen = c.OpsListen
@@ -196,6 +196,14 @@ func (s *stage) enqueue(ctx context.Context, a *app) error {
 	return err
 }
 
+// run runs the daemon. That it has stopped is the last that it has to say.
+func (s *stage) run(ctx context.Context) error {
+	err := s.daemon.Run(ctx)
+	s.observer.CloseAlerts()
+	s.observer.Stopped(devWorker)
+	return err
+}
+
 // once runs the daemon until nothing is pending.
 func (s *stage) once(ctx context.Context, a *app) error {
 	daemonCtx, stop := context.WithCancel(ctx)
@@ -203,7 +211,7 @@ func (s *stage) once(ctx context.Context, a *app) error {
 	ended := make(chan error, 1)
 	go func() {
 		defer close(ended)
-		ended <- s.daemon.Run(daemonCtx)
+		ended <- s.run(daemonCtx)
 	}()
 	err := s.drained(ctx, ended)
 	stop()
@@ -259,7 +267,7 @@ func (c *devCmd) keepRunning(ctx context.Context, a *app, s *stage) error {
 	producing, stop := context.WithCancel(ctx)
 	var producer sync.WaitGroup
 	producer.Go(func() { s.trickle(producing, a) })
-	err := s.daemon.Run(ctx)
+	err := s.run(ctx)
 	stop()
 	producer.Wait()
 	if err != nil {

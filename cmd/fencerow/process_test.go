@@ -192,7 +192,7 @@ func startDaemon(t *testing.T, dsn, ledgerURL, tokenFile string) string {
 		Store: store, Writers: []daemon.Writer{w}, Observer: observer, Worker: "daemon",
 		Interval: time.Hour, Grace: time.Second,
 		OpsListen: address, OpsTokenFile: tokenFile,
-		Slots: slots.NewBuilder(store, desk, slots.CountersOf(observer)),
+		Slots: slots.NewBuilder(store, desk, "worker-1", slots.CountersOf(observer)),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -108,6 +108,7 @@ func updated(s *slots.Slot) string {
 
 func spied(t *table, spy *slots.Spy) {
 	t.line("")
+	t.line("Answered by worker %s.", spy.Worker)
 	switch age := spy.OldestDueAgeSec; {
 	case age == nil:
 		t.line("How long the oldest due entry has been due is not known.")

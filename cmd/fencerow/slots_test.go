@@ -97,7 +97,7 @@ func startSlotsDaemon(t *testing.T, store fencerow.Store, counters slots.Reader,
 	if err != nil {
 		t.Fatal(err)
 	}
-	builder := slots.NewBuilder(store, desk, counters)
+	builder := slots.NewBuilder(store, desk, "worker-1", counters)
 	address := net.JoinHostPort("127.0.0.1", freePort(t))
 	d, err := daemon.New(daemon.Config{
 		Store: store, Writers: []daemon.Writer{w}, Observer: observer, Worker: "daemon",

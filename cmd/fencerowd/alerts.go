@@ -1,6 +1,7 @@
 package main
 
 import (
+	"sync"
 	"time"
 
 	"github.com/fourblocks2020/fencerow/internal/daemon"
@@ -17,18 +18,18 @@ func lastAlerts(sender *webhook.Sender, grace time.Duration) time.Duration {
 	return min(grace/4, 2*time.Second)
 }
 
-// startAlerts has alerts sent, and returns what tells and sends the last ones within a time. sender may be
-// nil.
+// startAlerts has alerts sent, and returns what tells and sends the last ones within a time, once however often
+// it is called. sender may be nil.
 func startAlerts(observer *observe.Observer, sender *webhook.Sender, within time.Duration) (stop func()) {
 	if sender == nil {
 		return observer.CloseAlerts
 	}
 	if sender.SecretFileExposed() {
-		observer.Notify(observe.NoticeTokenFileReadable)
+		observer.FileNotice(observe.NoticeTokenFileReadable, "alert_webhook_secret_file")
 	}
 	sender.Start(observer)
-	return func() {
+	return sync.OnceFunc(func() {
 		observer.CloseAlerts()
 		_ = sender.Close(within) // what was not sent is told as dropped
-	}
+	})
 }

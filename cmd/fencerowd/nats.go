@@ -18,8 +18,8 @@ func newResponder(
 	if err != nil {
 		return nil, err
 	}
-	if line.NATS.Exposed() {
-		observer.Notify(observe.NoticeTokenFileReadable)
+	for _, setting := range line.NATS.Exposed() {
+		observer.FileNotice(observe.NoticeTokenFileReadable, setting)
 	}
 	return natsrpc.NewServer(cfg, builder, observer, line.Writer.Grace), nil
 }

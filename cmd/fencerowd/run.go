@@ -100,11 +100,14 @@ func serve(ctx context.Context, line *commandLine, stderr io.Writer) (err error)
 	if err != nil {
 		return err
 	}
-	if observer, err = line.Log.Observer(log, instance, line.Alerts.Alerting(sender)); err != nil {
+	alerting := line.Alerts.Alerting(sender)
+	alerting.Worker = line.Writer.WorkerID()
+	if observer, err = line.Log.Observer(log, instance, alerting); err != nil {
 		return err
 	}
 	forAlerts := lastAlerts(sender, line.Writer.Grace)
-	defer startAlerts(observer, sender, forAlerts)()
+	closeAlerts := startAlerts(observer, sender, forAlerts)
+	defer closeAlerts()
 	ledger, err := line.Ledger.Open(line.Writer.Deliveries())
 	if err != nil {
 		return err
@@ -115,7 +118,7 @@ func serve(ctx context.Context, line *commandLine, stderr io.Writer) (err error)
 		return err
 	}
 	if ledger.TokenFileExposed() {
-		observer.Notify(observe.NoticeTokenFileReadable)
+		observer.FileNotice(observe.NoticeTokenFileReadable, "ledger_token_file")
 	}
 	made, err := line.Writer.New(store, ledger, observer, line.Daemon.Interval())
 	if err != nil {
@@ -125,7 +128,7 @@ func serve(ctx context.Context, line *commandLine, stderr io.Writer) (err error)
 	for i := range made {
 		writers[i] = made[i]
 	}
-	builder := slots.NewBuilder(store, instance, slots.CountersOf(observer))
+	builder := slots.NewBuilder(store, instance, line.Writer.WorkerID(), slots.CountersOf(observer))
 	responder, err := newResponder(line, builder, observer)
 	if err != nil {
 		return err
@@ -140,6 +143,9 @@ func serve(ctx context.Context, line *commandLine, stderr io.Writer) (err error)
 	err = runWithin(ctx, line.Writer.Grace-forAlerts-lastRecords(line.Writer.Grace), d.Run, store.Close)
 	if errors.Is(err, errOverdue) {
 		observer.Notify(observe.NoticeStopOverdue)
+		return err
 	}
+	closeAlerts()
+	observer.Stopped(line.Writer.WorkerID())
 	return err
 }

@@ -38,7 +38,8 @@ func (s *spy) has(event observe.AlertEvent) bool {
 // alertRow has an observer told of everything that raises an alert in words that are secrets, and looks at
 // the log and at what the sink is given.
 func alertRow() row {
-	events := []string{"entry_blocked", "target_held", "target_resumed", "lease_lost", "stale_fencing_token"}
+	events := []string{"entry_blocked", "target_held", "target_resumed", "lease_lost", "stale_fencing_token",
+		"store_failing", "store_restored"}
 	return row{name: "alerts", codes: events, drive: func(t testing.TB) *world {
 		w := bareWorld(t)
 		for _, format := range []observe.Format{observe.FormatText, observe.FormatJSON} {
@@ -47,7 +48,7 @@ func alertRow() row {
 			check(t, err)
 			sink := &spy{}
 			o, err := observe.New(handler, desk, observe.Alerting{
-				Sink: sink, HeldAfter: observe.MinAlertTime, Window: observe.MinAlertTime,
+				Sink: sink, Worker: "canary", HeldAfter: observe.MinAlertTime, Window: observe.MinAlertTime,
 			})
 			check(t, err)
 			text := fencerow.ReasonCode(hostile(providerText))
@@ -58,9 +59,15 @@ func alertRow() row {
 				o.OutcomeFailed(f)
 				f.Reason = fencerow.ReasonStaleFencingToken
 				o.OutcomeFailed(f)
+				o.TargetFailed(0)
 				o.TargetHeld(reason)
-				until(t, "the alert of the hold", func() bool { return sink.has(observe.AlertTargetHeld) })
+				until(t, "the alert of the hold", func() bool {
+					o.TargetFailed(0)
+					return sink.has(observe.AlertTargetHeld)
+				})
 				o.TargetResumed()
+				o.StoreFailing(fencerow.Code(reason))
+				o.StoreRestored()
 			}
 			for epoch := range fencerow.ClaimEpoch(4) {
 				o.ClaimLost(epoch, fencerow.LostReclaimed, "a", fencerow.OutcomeCompleted)

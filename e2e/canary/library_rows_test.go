@@ -103,7 +103,7 @@ func newBench(w *world, store both, l fencerow.Ledger, format string) *bench {
 	})
 	check(w.t, err)
 	b.run, err = daemon.New(daemon.Config{
-		Store: store, Slots: slots.NewBuilder(store, desk, slots.CountersOf(b.obs)),
+		Store: store, Slots: slots.NewBuilder(store, desk, "canary", slots.CountersOf(b.obs)),
 		Writers: []daemon.Writer{b.write}, Observer: b.obs, Worker: "canary", Interval: 5 * time.Millisecond,
 		Grace: time.Second, OpsListen: "127.0.0.1:0",
 	})
@@ -128,7 +128,7 @@ func (b *bench) until(text string) {
 		slots.CountersOf(b.obs), func() (observe.Metrics, error) { panic(hostile(panicText)) },
 		func() (observe.Metrics, error) { return observe.Metrics{}, evilErrors()[0] },
 	} {
-		answer, refused := slots.NewBuilder(b.store, desk, counters).Answer(context.Background(), true)
+		answer, refused := slots.NewBuilder(b.store, desk, "canary", counters).Answer(context.Background(), true)
 		b.w.see("the answer about slots", string(answer)+string(refused))
 	}
 }
@@ -317,7 +317,7 @@ func formScene(*testing.T) []row {
 					func() (observe.Metrics, error) { return observe.Metrics{}, evil },
 					func() (observe.Metrics, error) { panic(evil) },
 				} {
-					line, _ := slots.NewBuilder(memstore.New(memstore.Options{}), desk, read).Answer(t.Context(), true)
+					line, _ := slots.NewBuilder(memstore.New(memstore.Options{}), desk, "canary", read).Answer(t.Context(), true)
 					w.see("an answer about slots", string(line))
 				}
 			}

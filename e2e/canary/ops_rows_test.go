@@ -145,6 +145,16 @@ func opsScene(t *testing.T) []row {
 					d.stop()
 				})
 			})},
+		says("token_file_unreadable", func() {
+			gone := filepath.Join(filepath.Dir(token), string(account))
+			check(w.t, os.WriteFile(gone, []byte(opsToken), 0o600))
+			d := w.start(map[string]string{"OPS_TOKEN_FILE": gone})
+			at := d.opsURL()
+			check(w.t, os.Remove(gone))
+			w.ask(http.MethodGet, at+"/readyz", secretHeader)
+			d.await("token_file_unreadable")
+			d.stop()
+		}),
 		{name: "token_file", codes: []string{"token_file_readable_by_others"}, drive: drive(func() {
 			open := token + ".open"
 			check(w.t, os.WriteFile(open, []byte(opsToken), 0o600))

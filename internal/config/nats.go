@@ -75,9 +75,16 @@ func (n *NATS) Config() (natsrpc.Config, error) {
 	return cfg, err
 }
 
-// Exposed reports whether others can read or change a file that holds a secret of NATS.
-func (n *NATS) Exposed() bool {
-	return daemon.FileExposed(n.TokenFile) || daemon.FileExposed(n.CredsFile) || daemon.FileExposed(n.KeyFile)
+// Exposed returns the settings whose files hold a secret of NATS and can be read or changed by others.
+func (n *NATS) Exposed() (settings []string) {
+	for _, file := range []struct{ setting, path string }{
+		{"nats_creds_file", n.CredsFile}, {"nats_token_file", n.TokenFile}, {"nats_key_file", n.KeyFile},
+	} {
+		if daemon.FileExposed(file.path) {
+			settings = append(settings, file.setting)
+		}
+	}
+	return settings
 }
 
 func (n *NATS) readCreds() (fencerow.Secret, error) {

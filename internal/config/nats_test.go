@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -89,12 +90,12 @@ func TestNATSSettingsArrive(t *testing.T) {
 	if token, err := cfg.Token(); err != nil || token.Reveal() != "second" {
 		t.Errorf("the token is not read again: %v", err)
 	}
-	if n.Exposed() {
+	if len(n.Exposed()) > 0 {
 		t.Error("a file of mode 600 is called exposed")
 	}
 	check(t, os.Chmod(path, 0o644))
-	if !n.Exposed() {
-		t.Error("a file that others can read is not called exposed")
+	if got := n.Exposed(); !slices.Equal(got, []string{"nats_token_file"}) {
+		t.Errorf("of the files that others can read it names %v", got)
 	}
 	plain, err := (&NATS{URL: "nats://127.0.0.1:4222"}).Config()
 	check(t, err)

@@ -8,21 +8,30 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync/atomic"
 
 	"github.com/fourblocks2020/fencerow"
+	"github.com/fourblocks2020/fencerow/internal/observe"
 )
 
 // maxToken bounds a token file, in bytes.
 const maxToken = 16 << 10
 
 // bearer checks the token that requests must carry. The file is read for each of them, so that a new token
-// counts at once; while it cannot be read nobody is let in.
-type bearer struct{ path string }
+// counts at once; while it cannot be read nobody is let in, which is noticed once.
+type bearer struct {
+	path    string
+	obs     *observe.Observer
+	noticed atomic.Bool
+}
 
-func newBearer(path string) (*bearer, error) {
-	b := &bearer{path: path}
+// opsTokenFile is the setting that names the file of the token.
+const opsTokenFile = "ops_token_file"
+
+func newBearer(path string, obs *observe.Observer) (*bearer, error) {
+	b := &bearer{path: path, obs: obs}
 	if _, ok := b.read(); !ok {
-		return nil, &fencerow.InputError{Field: "ops_token_file",
+		return nil, &fencerow.InputError{Field: opsTokenFile,
 			Problem: "names a file that cannot be read, is empty, or is not one line of printable ASCII"}
 	}
 	return b, nil
@@ -48,6 +57,9 @@ func (b *bearer) read() (token string, ok bool) {
 // admits compares hashes, so that neither the time nor the length tells anything of the token.
 func (b *bearer) admits(r *http.Request) bool {
 	token, ok := b.read()
+	if unreadable := !ok; b.noticed.Swap(unreadable) != unreadable && unreadable {
+		b.obs.FileNotice(observe.NoticeTokenFileUnreadable, opsTokenFile)
+	}
 	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	want, got := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(strings.TrimSpace(given)))
 	return ok && strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(want[:], got[:]) == 1

@@ -10,6 +10,7 @@ import (
 	"github.com/fourblocks2020/fencerow"
 	"github.com/fourblocks2020/fencerow/internal/observe"
 	"github.com/fourblocks2020/fencerow/internal/slots"
+	"github.com/fourblocks2020/fencerow/internal/version"
 	"github.com/fourblocks2020/fencerow/internal/writer"
 )
 
@@ -40,6 +41,8 @@ type Writer interface {
 type Responder interface {
 	// Run answers until ctx ends, then lets answers in flight end for a small part of the grace period.
 	Run(ctx context.Context)
+	// Connected reports whether questions can arrive now.
+	Connected() bool
 }
 
 // Config says what a daemon runs. Store, Writers, Observer, Slots, Worker, Interval and Grace are required.
@@ -76,6 +79,9 @@ type Daemon struct {
 	notify  notifier
 	state   state
 	pollers []*poller
+	// changes keeps the records of changes in the order in which things changed. It is a leaf but for the
+	// observer and the states.
+	changes sync.Mutex
 }
 
 // New checks the configuration; nothing is opened. The error is an [*fencerow.InputError].
@@ -122,7 +128,8 @@ func outOfBounds(field string, lo, hi time.Duration) error {
 }
 
 // Run polls until ctx ends, then stops as the package comment says and returns nil. It returns early, with an
-// error, if the ops listener cannot be had or the schema is not one that this build works with.
+// error, if the ops listener cannot be had or the schema is not one that this build works with. That it has
+// stopped is for the caller to log, once nothing else is to be.
 func (d *Daemon) Run(ctx context.Context) error {
 	address := ""
 	var listener net.Listener
@@ -133,9 +140,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 		}
 		address = listener.Addr().String()
 	}
-	d.obs.Started(d.cfg.Worker, address)
+	d.obs.Started(d.cfg.Worker, version.String(), address)
 	if FileExposed(d.cfg.OpsTokenFile) {
-		d.obs.Notify(observe.NoticeTokenFileReadable)
+		d.obs.FileNotice(observe.NoticeTokenFileReadable, opsTokenFile)
 	}
 
 	loops, end := context.WithCancelCause(ctx)
@@ -188,5 +195,4 @@ func (d *Daemon) stop(running, serving *sync.WaitGroup) {
 		d.ops.shutdown()
 	}
 	serving.Wait()
-	d.obs.Stopped(d.cfg.Worker)
 }

@@ -92,7 +92,7 @@ func TestADatabaseThatIsDownAtStartIsTriedAtEachTick(t *testing.T) {
 			"level": "ERROR", "msg": "start failed", "reason": "ledger_writer_start_failed",
 			"instance_key": string(self), "exc_type": "*errors.errorString",
 		})
-		equal(t, "warnings", len(b.log.at(t, slog.LevelWarn)), 1)
+		equal(t, "warnings: the notice, the record, the alert", len(b.log.at(t, slog.LevelWarn)), 3)
 		equal(t, "polls", len(w.polledAt()), 0)
 		why, _, _ := b.d.polls()
 		equal(t, "readiness", why, NotReadyStarting)
@@ -129,7 +129,7 @@ func TestASchemaOfAnotherVersionEndsTheDaemon(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		equal(t, "polls", len(w.polledAt()), 0)
-		equal(t, "last event", b.log.at(t, slog.LevelInfo)[2]["msg"], any("stopped"))
+		equal(t, "last event", b.log.at(t, slog.LevelInfo)[1]["msg"], any("stopping"))
 	})
 }
 

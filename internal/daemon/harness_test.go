@@ -196,7 +196,7 @@ func newBench(t testing.TB, w Writer, change func(*Config)) *bench {
 	observer := b.log.observer(t)
 	b.cfg = Config{
 		Store: b.store, Writers: []Writer{w}, Observer: observer, Worker: worker, Interval: interval,
-		Grace: 10 * time.Second, Slots: slots.NewBuilder(b.store, self, slots.CountersOf(observer)),
+		Grace: 10 * time.Second, Slots: slots.NewBuilder(b.store, self, worker, slots.CountersOf(observer)),
 	}
 	if change != nil {
 		change(&b.cfg)

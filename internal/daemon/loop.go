@@ -106,6 +106,7 @@ func (d *Daemon) prepare(ctx context.Context) (done bool, fatal error) {
 		for _, p := range d.pollers {
 			p.state.prepare()
 		}
+		d.restored()
 		d.notify.send("READY=1")
 		return true, nil
 	case errors.Is(err, fencerow.ErrStoreSchema):
@@ -113,8 +114,8 @@ func (d *Daemon) prepare(ctx context.Context) (done bool, fatal error) {
 	case ctx.Err() != nil:
 		return false, nil //nolint:nilerr // guard has logged it, unless it only says that ctx ended
 	}
-	if d.pollers[0].state.pollFailed() == 1 {
-		d.obs.Notify(observe.NoticeNotReady)
+	if d.failed(d.pollers[0], err) == 1 {
+		d.obs.NotReady(storeCode(err))
 	}
 	d.notify.extendStart(2*d.cfg.Interval + maxPoll)
 	return false, nil
@@ -156,9 +157,12 @@ func (p *poller) poll(ctx context.Context, ticked bool) {
 		return err
 	})
 	if err != nil {
-		p.state.pollFailed()
+		if stopped := ctx.Err() != nil && errors.Is(err, context.Canceled); !stopped {
+			p.d.failed(p, err)
+		}
 		return
 	}
+	p.d.answered(res.Skipped)
 	switch res.Skipped {
 	case writer.SkippedStoreBusy:
 		if p.d.state.storeBusy() {
@@ -171,12 +175,65 @@ func (p *poller) poll(ctx context.Context, ticked bool) {
 		}
 	case writer.SkippedNoRoom, writer.SkippedTargetHeld, writer.SkippedStopping: // The store was not asked.
 	}
-	if p.state.pollGood(ticked, before) {
+	followUp := p.state.pollGood(ticked, before)
+	p.d.restored()
+	if followUp {
 		select {
 		case p.resumed <- struct{}{}:
 		default:
 		}
 	}
+}
+
+// failed notes a failed poll of one writer and returns how many it had in a row. Several in a row are told
+// once, until polls are good again.
+func (d *Daemon) failed(p *poller, err error) (inARow int) {
+	d.changes.Lock()
+	defer d.changes.Unlock()
+	inARow = p.state.pollFailed()
+	if inARow >= maxFailed && d.state.fails() {
+		d.obs.StoreFailing(storeCode(err))
+	}
+	return inARow
+}
+
+// restored notes that a poll was good, or the database prepared. The trouble is over when no writer has it.
+func (d *Daemon) restored() {
+	d.changes.Lock()
+	defer d.changes.Unlock()
+	for _, p := range d.pollers {
+		if why, _, _ := p.state.polls(); why == NotReadyFailing {
+			return
+		}
+	}
+	if d.state.fine() {
+		d.obs.StoreRestored()
+	}
+}
+
+// answered notes whether the store, if it was asked, called the instance held.
+func (d *Daemon) answered(skipped writer.SkipReason) {
+	switch skipped {
+	case "", writer.SkippedInstanceHeld:
+		d.changes.Lock()
+		defer d.changes.Unlock()
+		held := skipped == writer.SkippedInstanceHeld
+		switch changed := d.state.instance(held); {
+		case changed && held:
+			d.obs.InstanceHeld()
+		case changed:
+			d.obs.InstanceResumed()
+		}
+	case writer.SkippedStoreBusy, writer.SkippedNoRoom, writer.SkippedTargetHeld, writer.SkippedStopping:
+	}
+}
+
+// storeCode returns the code of a store's error, or nothing if it is none.
+func storeCode(err error) fencerow.Code {
+	if own, ok := errors.AsType[*fencerow.Error](err); ok {
+		return own.Code()
+	}
+	return ""
 }
 
 // errPanicked stands for a panic, which is logged where it is met.

@@ -44,7 +44,7 @@ func newOps(d *Daemon) (*ops, error) {
 	o := &ops{d: d, requests: make(chan struct{}, maxOpsRequests)}
 	switch {
 	case d.cfg.OpsTokenFile != "":
-		if o.tokens, err = newBearer(d.cfg.OpsTokenFile); err != nil {
+		if o.tokens, err = newBearer(d.cfg.OpsTokenFile, d.obs); err != nil {
 			return nil, err
 		}
 	case !LoopbackHost(host):

@@ -198,7 +198,7 @@ func TestAnAddressBeyondThisMachineNeedsAToken(t *testing.T) {
 			store := newBreakable()
 			_, err := New(Config{
 				Store: store, Writers: []Writer{newScripted(idle)}, Observer: (&logs{}).observer(t), Worker: worker,
-				Slots: slots.NewBuilder(store, self, nil), Interval: interval, Grace: interval,
+				Slots: slots.NewBuilder(store, self, worker, nil), Interval: interval, Grace: interval,
 				OpsListen: tt.listen, OpsTokenFile: tt.token,
 			})
 			input, ok := errors.AsType[*fencerow.InputError](err)

@@ -36,6 +36,32 @@ type Readiness struct {
 	// OldestDueAgeSec is how long the oldest due row that no active lease holds has been due, by the clock of
 	// this machine: 0 if none is, null if the database did not say.
 	OldestDueAgeSec *float64 `json:"oldest_due_age_sec"`
+	// What follows is for information: none of it makes a daemon less ready.
+
+	// TargetHeld is there while the ledger as a whole fails, so that deliveries are on hold but for probes.
+	TargetHeld *TargetHeld `json:"target_held"`
+	// InstanceHeld says that an operator has put the instance on hold, as the last poll that was answered found.
+	InstanceHeld bool `json:"instance_held"`
+	// NATSConnected is null if no NATS server is named.
+	NATSConnected *bool `json:"nats_connected"`
+}
+
+// TargetHeld says why deliveries are on hold, and since when, by the clock of this machine.
+type TargetHeld struct {
+	Reason fencerow.ReasonCode `json:"reason"`
+	Since  time.Time           `json:"since"`
+}
+
+// inform adds what makes a daemon no less ready.
+func (d *Daemon) inform(doc *Readiness) {
+	if hold, held := d.obs.TargetHold(); held {
+		doc.TargetHeld = &TargetHeld{Reason: hold.Reason, Since: hold.Since.UTC()}
+	}
+	doc.InstanceHeld = d.state.instanceHeld()
+	if d.cfg.Responder != nil {
+		connected := d.cfg.Responder.Connected()
+		doc.NATSConnected = &connected
+	}
 }
 
 func (o *ops) readyz(w http.ResponseWriter, r *http.Request) {
@@ -57,6 +83,7 @@ func (o *ops) readyz(w http.ResponseWriter, r *http.Request) {
 		doc.Reason = code
 	}
 	doc.Ready = doc.Reason == ""
+	o.d.inform(&doc)
 	status := http.StatusOK
 	if !doc.Ready {
 		status = http.StatusServiceUnavailable

@@ -28,7 +28,7 @@ func TestSlotsOnTheOpsListener(t *testing.T) {
 		store := slotStore{newBreakable(), func() ([]fencerow.Slot, error) {
 			return []fencerow.Slot{{SlotID: "slot-1"}}, refuse
 		}}
-		cfg.Slots = slots.NewBuilder(store, self, slots.CountersOf(cfg.Observer))
+		cfg.Slots = slots.NewBuilder(store, self, worker, slots.CountersOf(cfg.Observer))
 	})
 	members := func(body string) map[string]json.RawMessage {
 		t.Helper()
@@ -45,6 +45,7 @@ func TestSlotsOnTheOpsListener(t *testing.T) {
 		m := members(body)
 		_, hasMetrics := m["ledger_outbox_metrics"]
 		_, hasLag := m["oldest_due_age_sec"]
+		equal(t, "the worker is told", string(m["worker"]) == `"worker-1"`, spy)
 		if hasMetrics != spy || hasLag != spy || !strings.Contains(body, "slot-1") {
 			t.Errorf("%q: got %s", query, body)
 		}
@@ -108,7 +109,7 @@ func TestEveryRefusalAboutSlotsHasAStatus(t *testing.T) {
 // A builder of another instance would show foreign slots.
 func TestABuilderOfAnotherInstanceIsRefused(t *testing.T) {
 	b := newBench(t, newScripted(idle), nil)
-	for _, builder := range []*slots.Builder{nil, slots.NewBuilder(b.store, "instance-b", nil)} {
+	for _, builder := range []*slots.Builder{nil, slots.NewBuilder(b.store, "instance-b", worker, nil)} {
 		cfg := b.cfg
 		cfg.Slots = builder
 		if _, err := New(cfg); !errors.Is(err, fencerow.ErrInvalidInput) {
@@ -119,6 +120,8 @@ func TestABuilderOfAnotherInstanceIsRefused(t *testing.T) {
 
 // responder notes when it runs.
 type responder struct{ began, ended chan struct{} }
+
+func (responder) Connected() bool { return true }
 
 func (r responder) Run(ctx context.Context) {
 	close(r.began)

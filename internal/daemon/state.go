@@ -24,6 +24,8 @@ type state struct {
 	mu       sync.Mutex
 	stopping bool
 	busy     int // polls, of whichever writer, that found the store busy since it last answered one
+	failing  bool
+	held     bool // the instance, by an operator
 }
 
 func (s *state) stop() {
@@ -53,6 +55,36 @@ func (s *state) storeAnswered() (said bool) {
 	defer s.mu.Unlock()
 	said, s.busy = s.busy >= maxBusy, 0
 	return said
+}
+
+// fails notes that polls of a writer fail, and reports whether that is to be said.
+func (s *state) fails() (say bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	say, s.failing = !s.failing, true
+	return say
+}
+
+// fine notes that no writer's polls fail, and reports whether they had been said to.
+func (s *state) fine() (said bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	said, s.failing = s.failing, false
+	return said
+}
+
+// instance notes whether the instance is on hold, and reports whether that changed.
+func (s *state) instance(held bool) (changed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	changed, s.held = s.held != held, held
+	return changed
+}
+
+func (s *state) instanceHeld() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.held
 }
 
 // pollState is what the loops of one writer tell about themselves.

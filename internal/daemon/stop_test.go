@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fourblocks2020/fencerow"
+	"github.com/fourblocks2020/fencerow/internal/version"
 	"github.com/fourblocks2020/fencerow/internal/writer"
 )
 
@@ -136,9 +137,10 @@ func TestStop(t *testing.T) {
 				events = append(events, record["msg"])
 				equal(t, "worker", record["worker"], any(string(worker)))
 			}
-			if len(events) != 3 || events[0] != "started" || events[1] != "stopping" || events[2] != "stopped" {
+			if len(events) != 2 || events[0] != "started" || events[1] != "stopping" {
 				t.Errorf("got events %v", events)
 			}
+			equal(t, "version", b.log.at(t, slog.LevelInfo)[0]["version"], any(version.String()))
 			equal(t, "address", b.log.at(t, slog.LevelInfo)[0]["ops_listen"], any("127.0.0.1:0"))
 		})
 	})

@@ -17,10 +17,16 @@ const (
 	// AlertTargetHeld: the ledger as a whole has failed for longer than [Alerting.HeldAfter]; deliveries are on
 	// hold. Its count is holds.
 	AlertTargetHeld AlertEvent = "target_held"
-	// AlertTargetResumed: a hold that was told of is over. It resolves the [AlertTargetHeld] of its reason.
+	// AlertTargetResumed: a hold that was told of is over. It resolves the [AlertTargetHeld] of its worker and
+	// reason.
 	AlertTargetResumed AlertEvent = "target_resumed"
 	// AlertLeaseLost: claims were lost in series: [lossSeries] of them within [lossWindow]. Its count is claims.
 	AlertLeaseLost AlertEvent = "lease_lost"
+	// AlertStoreFailing: polls fail, three in a row of one writer at least. Its reason is the code of the store,
+	// or that of a poll that fails for another reason. Its count is how often that began.
+	AlertStoreFailing AlertEvent = "store_failing"
+	// AlertStoreRestored: polls are good again. It resolves the [AlertStoreFailing] of its worker and reason.
+	AlertStoreRestored AlertEvent = "store_restored"
 	// AlertStaleFencingToken: the ledger has seen a later claim's fencing token for an entry that this worker
 	// still holds. Its count is deliveries.
 	AlertStaleFencingToken AlertEvent = "stale_fencing_token"
@@ -30,6 +36,7 @@ const (
 type Alert struct {
 	Event    AlertEvent
 	Instance fencerow.InstanceKey
+	Worker   fencerow.WorkerID    // empty where the observer has none
 	Outcome  fencerow.OutcomeKind // empty where an alert is about no entry
 	Reason   fencerow.ReasonCode  // empty where there is none
 	// Count is how often that happened since the last alert of the cause: once told at once, more often told
@@ -62,6 +69,9 @@ const (
 type Alerting struct {
 	// Sink takes the alerts beside the log; nil means the log alone.
 	Sink Alerter
+	// Worker is named in each alert, so that those of several daemons of an instance can be told apart; empty
+	// names none.
+	Worker fencerow.WorkerID
 	// HeldAfter is how long the target must be on hold before that is told. A shorter hold is none of anybody's.
 	HeldAfter time.Duration
 	// Window is how long alerts of a cause that was told are counted before they are told as one.
@@ -86,22 +96,34 @@ func (a Alerting) checked() (Alerting, error) {
 	return a, nil
 }
 
-// tell writes an alert to the log and hands it to the sink. The record of a resolved alert is no error.
+// levelOf returns the level of an alert's record. A failed poll has an error record of its own, one for each,
+// and what resolves an alert is no error.
+func levelOf(event AlertEvent) slog.Level {
+	switch event {
+	case AlertTargetResumed, AlertStoreRestored:
+		return slog.LevelInfo
+	case AlertStoreFailing:
+		return slog.LevelWarn
+	case AlertEntryBlocked, AlertTargetHeld, AlertLeaseLost, AlertStaleFencingToken:
+	}
+	return slog.LevelError
+}
+
+// tell writes an alert to the log and hands it to the sink.
 func (o *Observer) tell(c cause, count int64) {
 	c.event, c.outcome = AlertEvent(safe(c.event)), fencerow.OutcomeKind(safe(c.outcome))
 	c.reason = fencerow.ReasonCode(safe(c.reason))
-	level := slog.LevelError
-	if c.event == AlertTargetResumed {
-		level = slog.LevelInfo
-	}
 	attrs := []slog.Attr{slog.String(keyAlert, string(c.event))}
+	if o.alerts.worker != "" {
+		attrs = append(attrs, slog.String(keyWorker, safe(o.alerts.worker)))
+	}
 	if c.outcome != "" {
 		attrs = append(attrs, slog.String(keyOutcome, string(c.outcome)))
 	}
 	if c.reason != "" {
 		attrs = append(attrs, slog.String(keyReason, string(c.reason)))
 	}
-	o.write(level, "alert", append(attrs, slog.Int64(keyCount, count))...)
+	o.write(levelOf(c.event), "alert", append(attrs, slog.Int64(keyCount, count))...)
 	if o.alerts.sink == nil {
 		return
 	}
@@ -109,6 +131,7 @@ func (o *Observer) tell(c cause, count int64) {
 	// alert already.
 	defer func() { _ = recover() }()
 	o.alerts.sink.Alert(Alert{
-		Event: c.event, Instance: o.instance, Outcome: c.outcome, Reason: c.reason, Count: count, At: time.Now(),
+		Event: c.event, Instance: o.instance, Worker: fencerow.WorkerID(safe(o.alerts.worker)),
+		Outcome: c.outcome, Reason: c.reason, Count: count, At: time.Now(),
 	})
 }

@@ -29,8 +29,8 @@ func (s *scene) Alert(a Alert) {
 		}
 	}
 	s.told = append(s.told, strings.Join(append(words, fmt.Sprintf("x%d", a.Count)), " "))
-	if a.Instance != self {
-		s.told = append(s.told, "of "+string(a.Instance))
+	if a.Instance != self || a.Worker != "worker-1" {
+		s.told = append(s.told, "of "+string(a.Instance)+" "+string(a.Worker))
 	}
 }
 
@@ -45,7 +45,9 @@ func inScene(t *testing.T, script func(s *scene), want ...string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &scene{began: time.Now()}
-		o, buf := newObserver(t, FormatJSON, Alerting{Sink: s, HeldAfter: testHeldAfter, Window: testWindow})
+		o, buf := newObserver(t, FormatJSON, Alerting{
+			Sink: s, Worker: "worker-1", HeldAfter: testHeldAfter, Window: testWindow,
+		})
 		s.Observer = o
 		script(s)
 		pass(time.Hour)
@@ -56,14 +58,17 @@ func inScene(t *testing.T, script func(s *scene), want ...string) {
 		var logged []string
 		for line := range strings.Lines(buf.String()) {
 			var r struct {
-				Time                        time.Time
-				Msg, Alert, Outcome, Reason string
-				Count                       int64
+				Time                                time.Time
+				Msg, Alert, Worker, Outcome, Reason string
+				Count                               int64
 			}
 			if err := json.Unmarshal([]byte(line), &r); err != nil {
 				t.Fatal(err)
 			}
 			if r.Msg == "alert" {
+				if r.Worker != "worker-1" {
+					t.Errorf("an alert that names %q as its worker", r.Worker)
+				}
 				at := fmt.Sprint(r.Time.Sub(s.began).Seconds())
 				words := strings.Fields(at + " " + r.Alert + " " + r.Outcome + " " + r.Reason)
 				logged = append(logged, strings.Join(append(words, fmt.Sprintf("x%d", r.Count)), " "))
@@ -85,6 +90,17 @@ func (s *scene) fail(n int, kind fencerow.OutcomeKind, why fencerow.ReasonCode) 
 	for i := range n {
 		s.OutcomeFailed(Failure{Kind: kind, Reason: why, CorrelationID: fencerow.CorrelationID(fmt.Sprint("e", i))})
 	}
+}
+
+// hold has the target fail once a second for a time. How it ends is left open.
+func (s *scene) hold(why fencerow.ReasonCode, d time.Duration) {
+	s.TargetFailed(0)
+	s.TargetHeld(why)
+	for ; d > time.Second; d -= time.Second {
+		pass(time.Second)
+		s.TargetFailed(0)
+	}
+	pass(d)
 }
 
 func TestAnAlertIsToldOncePerCauseAndThenCounted(t *testing.T) {
@@ -165,29 +181,25 @@ func TestAHoldIsToldWhenItLastsAndSoIsItsEnd(t *testing.T) {
 	t.Run("AShortOneIsNot", func(t *testing.T) {
 		inScene(t, func(s *scene) {
 			for range 20 {
-				s.TargetHeld("throttled")
-				pass(testHeldAfter - time.Nanosecond)
+				s.hold("throttled", testHeldAfter-time.Nanosecond)
 				s.TargetResumed()
 			}
 		})
 	})
 	t.Run("ALongOneOnce", func(t *testing.T) {
 		inScene(t, func(s *scene) {
-			s.TargetHeld("throttled")
-			pass(30 * time.Minute)
+			s.hold("throttled", 30*time.Minute)
 			s.TargetResumed()
 		}, "60 "+held+"1", "1800 "+resumed)
 	})
 	t.Run("OneThatNeverEndsOnce", func(t *testing.T) {
-		inScene(t, func(s *scene) { s.TargetHeld("throttled") }, "60 "+held+"1")
+		inScene(t, func(s *scene) { s.hold("throttled", time.Hour) }, "60 "+held+"1")
 	})
 	t.Run("TheTimeOfAShortOneDoesNotCountForTheNext", func(t *testing.T) {
 		inScene(t, func(s *scene) {
-			s.TargetHeld("throttled")
-			pass(50 * time.Second)
+			s.hold("throttled", 50*time.Second)
 			s.TargetResumed()
-			s.TargetHeld("throttled")
-			pass(50 * time.Second)
+			s.hold("throttled", 50*time.Second)
 			s.TargetResumed()
 		})
 	})
@@ -205,8 +217,7 @@ func TestAHoldIsToldWhenItLastsAndSoIsItsEnd(t *testing.T) {
 	t.Run("SeveralInAWindowAreCountedAndEndResolved", func(t *testing.T) {
 		inScene(t, func(s *scene) {
 			for range 3 { // told at 60, counted at 130 and 200
-				s.TargetHeld("throttled")
-				pass(65 * time.Second)
+				s.hold("throttled", 65*time.Second)
 				s.TargetResumed()
 				pass(5 * time.Second)
 			}
@@ -214,23 +225,108 @@ func TestAHoldIsToldWhenItLastsAndSoIsItsEnd(t *testing.T) {
 	})
 	t.Run("OneThatLastsBeyondItsWindowIsResolvedWhenItEnds", func(t *testing.T) {
 		inScene(t, func(s *scene) {
-			s.TargetHeld("throttled")
-			pass(65 * time.Second)
+			s.hold("throttled", 65*time.Second)
 			s.TargetResumed()
-			s.TargetHeld("throttled") // counted at 125
-			pass(335 * time.Second)
+			s.hold("throttled", 335*time.Second) // counted at 125
 			s.TargetResumed()
 		}, "60 "+held+"1", "65 "+resumed, "360 "+held+"1", "400 "+resumed)
 	})
 	t.Run("HoldsOfOtherReasonsAreOtherCauses", func(t *testing.T) {
 		inScene(t, func(s *scene) {
-			s.TargetHeld("throttled")
-			pass(65 * time.Second)
+			s.hold("throttled", 65*time.Second)
 			s.TargetResumed()
-			s.TargetHeld("dns_failed")
-			pass(65 * time.Second)
+			s.hold("dns_failed", 65*time.Second)
 			s.TargetResumed()
 		}, "60 "+held+"1", "65 "+resumed, "125 target_held dns_failed x1", "130 target_resumed dns_failed x1")
+	})
+	t.Run("OneInWhichNothingIsTriedIsNot", func(t *testing.T) {
+		inScene(t, func(s *scene) {
+			s.hold("throttled", 4*time.Second)
+			pass(time.Hour)
+			s.TargetForgotten(time.Minute)
+		})
+	})
+	t.Run("OneInWhichNothingIsTriedForLongIsToldWhenAProbeFails", func(t *testing.T) {
+		inScene(t, func(s *scene) {
+			s.hold("throttled", 4*time.Second)
+			pass(10 * time.Minute)
+			s.TargetFailed(0)
+			s.TargetResumed()
+		}, "604 "+held+"1", "604 "+resumed)
+	})
+	t.Run("APauseThatTheLedgerAskedForIsAFailureThatGoesOn", func(t *testing.T) {
+		inScene(t, func(s *scene) {
+			s.TargetFailed(10 * time.Minute)
+			s.TargetHeld("throttled")
+			pass(10 * time.Minute)
+			s.TargetResumed()
+		}, "60 "+held+"1", "600 "+resumed)
+	})
+	t.Run("OneThatIsForgottenIsResolved", func(t *testing.T) {
+		inScene(t, func(s *scene) {
+			s.hold("throttled", 2*time.Minute)
+			pass(20 * time.Second)
+			s.TargetForgotten(20 * time.Second)
+		}, "60 "+held+"1", "140 "+resumed)
+	})
+	t.Run("OneThatAnotherWriterStillMeetsIsNotForgotten", func(t *testing.T) {
+		inScene(t, func(s *scene) {
+			s.hold("throttled", 2*time.Minute)
+			pass(19*time.Second - 1) // the last failure was a second before
+			s.TargetForgotten(20 * time.Second)
+			if hold, held := s.TargetHold(); !held || hold.Reason != "throttled" || !hold.Since.Equal(s.began) {
+				t.Errorf("the hold is %v, %v", hold, held)
+			}
+			s.TargetResumed()
+			if _, held := s.TargetHold(); held {
+				t.Error("a hold that is over is told of")
+			}
+		}, "60 "+held+"1", "138.999999999 "+resumed)
+	})
+	t.Run("AStopAmidOneResolvesNothing", func(t *testing.T) {
+		inScene(t, func(s *scene) {
+			s.hold("throttled", 65*time.Second)
+			s.TargetResumed()
+			s.hold("throttled", 65*time.Second) // counted
+			s.TargetResumed()
+			s.hold("throttled", time.Second)
+			s.CloseAlerts()
+		}, "60 "+held+"1", "65 "+resumed, "131 "+held+"1")
+	})
+}
+
+func TestAStoreThatFailsIsToldAtOnceAndSoIsItsEnd(t *testing.T) {
+	const failing, restored = "store_failing store_unavailable x", "store_restored store_unavailable x1"
+	t.Run("Once", func(t *testing.T) {
+		inScene(t, func(s *scene) {
+			s.StoreFailing(fencerow.ErrStoreUnavailable)
+			pass(30 * time.Minute)
+			s.StoreRestored()
+		}, "0 "+failing+"1", "1800 "+restored)
+	})
+	t.Run("SeveralInAWindowAreCountedAndEndResolved", func(t *testing.T) {
+		inScene(t, func(s *scene) {
+			for range 3 {
+				s.StoreFailing(fencerow.ErrStoreUnavailable)
+				pass(5 * time.Second)
+				s.StoreRestored()
+			}
+		}, "0 "+failing+"1", "5 "+restored, "300 "+failing+"2", "300 "+restored)
+	})
+	t.Run("OneThatGoesOnIsNotResolvedByAStop", func(t *testing.T) {
+		inScene(t, func(s *scene) {
+			s.StoreFailing(fencerow.ErrStoreUnavailable)
+			s.StoreRestored()
+			s.StoreFailing(fencerow.ErrStoreUnavailable)
+			s.CloseAlerts()
+			s.StoreRestored()
+		}, "0 "+failing+"1", "0 "+restored, "0 "+failing+"1")
+	})
+	t.Run("PollsThatFailForAnotherReasonAreAnotherCause", func(t *testing.T) {
+		inScene(t, func(s *scene) {
+			s.StoreFailing("")
+			s.StoreRestored()
+		}, "0 store_failing ledger_writer_run_once_failed x1", "0 store_restored ledger_writer_run_once_failed x1")
 	})
 }
 

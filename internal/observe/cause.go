@@ -28,13 +28,15 @@ type window struct {
 // told under it, so that they get alerts in the order in which things happened.
 type alerts struct {
 	sink      Alerter
+	worker    fencerow.WorkerID
 	heldAfter time.Duration
 	length    time.Duration // of a window
 
 	mu     sync.Mutex
 	closed bool
 	causes map[cause]*window
-	hold   hold
+	hold   spell // of the target
+	store  spell
 	losses losses
 }
 
@@ -82,12 +84,16 @@ func (o *Observer) windowEnded(c cause, w *window) {
 	w.timer.Reset(o.alerts.length)
 }
 
-// tellCounted tells what was counted. Of holds it tells the state as well: whether the last one is over.
+// tellCounted tells what was counted. Of spells it tells the state as well: whether the last one is over.
 func (o *Observer) tellCounted(c cause, w *window) {
 	o.tell(c, w.counted)
 	w.counted = 0
-	if c.event == AlertTargetHeld {
-		o.toldHeld(c.reason)
+	switch c.event {
+	case AlertTargetHeld:
+		o.toldSpell(&o.alerts.hold, c.reason, AlertTargetResumed)
+	case AlertStoreFailing:
+		o.toldSpell(&o.alerts.store, c.reason, AlertStoreRestored)
+	case AlertEntryBlocked, AlertTargetResumed, AlertLeaseLost, AlertStaleFencingToken, AlertStoreRestored:
 	}
 }
 
@@ -100,6 +106,8 @@ func (o *Observer) CloseAlerts() {
 	if a.closed {
 		return
 	}
+	// What goes on is not over because it is told no more, however short it has been.
+	a.hold.long = a.hold.long || a.hold.going
 	for c, w := range a.causes {
 		w.timer.Stop()
 		if w.counted > 0 {

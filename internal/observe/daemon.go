@@ -53,10 +53,39 @@ func (o *Observer) StoreFree() {
 	o.write(slog.LevelInfo, "store free", slog.String(keyReason, string(fencerow.ErrStoreBusy)))
 }
 
-// Started logs that a daemon takes up its work, and the address that its ops listener is bound to; empty if
-// there is none.
-func (o *Observer) Started(worker fencerow.WorkerID, opsListen string) {
-	attrs := []slog.Attr{slog.String(keyWorker, safe(worker))}
+// StoreFailing logs that polls fail, several in a row, and raises an alert. why is the store's code; none
+// means that they fail for another reason than the store. To be called on the change only.
+func (o *Observer) StoreFailing(why fencerow.Code) {
+	if why == "" {
+		why = reasonRunOnceFailed
+	}
+	o.write(slog.LevelWarn, "store failing", slog.String(keyReason, safe(why)))
+	o.alerts.mu.Lock()
+	defer o.alerts.mu.Unlock()
+	s := &o.alerts.store
+	*s = spell{reason: fencerow.ReasonCode(why), going: true}
+	o.begins(s, AlertStoreFailing)
+}
+
+// StoreRestored logs that polls are good again.
+func (o *Observer) StoreRestored() {
+	o.alerts.mu.Lock()
+	defer o.alerts.mu.Unlock()
+	s := &o.alerts.store
+	o.write(slog.LevelInfo, "store restored", slog.String(keyReason, safe(s.reason)))
+	o.ends(s, AlertStoreRestored)
+}
+
+// InstanceHeld logs that an operator has put the instance on hold. To be called on the change only.
+func (o *Observer) InstanceHeld() { o.write(slog.LevelInfo, "instance held") }
+
+// InstanceResumed logs that the hold of the instance is over.
+func (o *Observer) InstanceResumed() { o.write(slog.LevelInfo, "instance resumed") }
+
+// Started logs that a daemon of a version takes up its work, and the address that its ops listener is bound
+// to; empty if there is none.
+func (o *Observer) Started(worker fencerow.WorkerID, version, opsListen string) {
+	attrs := []slog.Attr{slog.String(keyWorker, safe(worker)), slog.String(keyVersion, safe(version))}
 	if opsListen != "" {
 		attrs = append(attrs, slog.String(keyOpsListen, safe(opsListen)))
 	}
@@ -78,8 +107,10 @@ type Notice string
 
 // The notices.
 const (
-	// NoticeTokenFileReadable: others than its owner and group can read or change a token file.
+	// NoticeTokenFileReadable: others than its owner and group can read or change the file that a setting names.
 	NoticeTokenFileReadable Notice = "token_file_readable_by_others"
+	// NoticeTokenFileUnreadable: the file that a setting names cannot be read any more, or holds no token.
+	NoticeTokenFileUnreadable Notice = "token_file_unreadable"
 	// NoticeNotReady: the database or its schema was not ready at start.
 	NoticeNotReady Notice = "store_not_ready"
 	// NoticeOpsFailed: the ops listener ended.
@@ -92,6 +123,21 @@ const (
 // RecordsDropped logs how many records were dropped since the start, since nobody read the log.
 func (o *Observer) RecordsDropped(total int64) {
 	o.write(slog.LevelWarn, "records dropped", slog.Int64(keyCount, total))
+}
+
+// FileNotice logs a notice about the file that a setting names; never the file's own name.
+func (o *Observer) FileNotice(n Notice, setting string) {
+	o.write(slog.LevelWarn, "notice", slog.String(keyReason, safe(n)), slog.String(keySetting, safe(setting)))
+}
+
+// NotReady logs that the database was not ready at start, and its code; none means that it is not the
+// database.
+func (o *Observer) NotReady(code fencerow.Code) {
+	if code == "" {
+		code = reasonStartFailed
+	}
+	o.write(slog.LevelWarn, "notice",
+		slog.String(keyReason, string(NoticeNotReady)), slog.String(keyCode, safe(code)))
 }
 
 // Notify logs a notice as a warning.

@@ -35,7 +35,8 @@ func New(handler slog.Handler, instance fencerow.InstanceKey, alerting Alerting)
 		instance: instance,
 		log:      slog.New(handler.WithAttrs([]slog.Attr{slog.String(keyInstance, safe(instance))})),
 		alerts: alerts{
-			sink: alerting.Sink, heldAfter: alerting.HeldAfter, length: alerting.Window, causes: map[cause]*window{},
+			sink: alerting.Sink, worker: alerting.Worker, heldAfter: alerting.HeldAfter, length: alerting.Window,
+			causes: map[cause]*window{},
 		},
 	}, nil
 }
@@ -57,6 +58,9 @@ const (
 	keyAttempt        = "attempt"
 	keyDropped        = "dropped_outcome"
 	keyExcType        = "exc_type"
+	keyCode           = "code"
+	keySetting        = "setting"
+	keyVersion        = "version"
 	keyWorker         = "worker"
 	keyOpsListen      = "ops_listen"
 	keyAlert          = "alert"

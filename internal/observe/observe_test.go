@@ -133,16 +133,40 @@ func TestEveryEventIsOneRecordWithItsAttributes(t *testing.T) {
 			`{"level":"INFO","msg":"webhook restored","instance_key":"instance-a"}`},
 		{"AlertsDropped", func(o *Observer) { o.AlertsDropped(7) },
 			`{"level":"WARN","msg":"alerts dropped","instance_key":"instance-a","count":7}`},
-		{"Started", func(o *Observer) { o.Started("w", "") },
-			`{"level":"INFO","msg":"started","instance_key":"instance-a","worker":"w"}`},
-		{"StartedWithAnOpsListener", func(o *Observer) { o.Started("w", "127.0.0.1:80") },
-			`{"level":"INFO","msg":"started","instance_key":"instance-a","worker":"w","ops_listen":"127.0.0.1:80"}`},
+		{"Started", func(o *Observer) { o.Started("w", "v1", "") },
+			`{"level":"INFO","msg":"started","instance_key":"instance-a","worker":"w","version":"v1"}`},
+		{"StartedWithAnOpsListener", func(o *Observer) { o.Started("w", "v1", "127.0.0.1:80") },
+			`{"level":"INFO","msg":"started","instance_key":"instance-a","worker":"w","version":"v1",` +
+				`"ops_listen":"127.0.0.1:80"}`},
 		{"Stopping", func(o *Observer) { o.Stopping("w") },
 			`{"level":"INFO","msg":"stopping","instance_key":"instance-a","worker":"w"}`},
 		{"Stopped", func(o *Observer) { o.Stopped("w") },
 			`{"level":"INFO","msg":"stopped","instance_key":"instance-a","worker":"w"}`},
-		{"Notice", func(o *Observer) { o.Notify(NoticeTokenFileReadable) },
-			`{"level":"WARN","msg":"notice","instance_key":"instance-a","reason":"token_file_readable_by_others"}`},
+		{"Notice", func(o *Observer) { o.Notify(NoticeOpsFailed) },
+			`{"level":"WARN","msg":"notice","instance_key":"instance-a","reason":"ops_listener_failed"}`},
+		{"NoticeAboutAFile", func(o *Observer) { o.FileNotice(NoticeTokenFileReadable, "ops_token_file") },
+			`{"level":"WARN","msg":"notice","instance_key":"instance-a",` +
+				`"reason":"token_file_readable_by_others","setting":"ops_token_file"}`},
+		{"NotReady", func(o *Observer) { o.NotReady(fencerow.ErrStoreCredentials) },
+			`{"level":"WARN","msg":"notice","instance_key":"instance-a","reason":"store_not_ready",` +
+				`"code":"store_credentials_refused"}`},
+		{"NotReadyForAnotherReason", func(o *Observer) { o.NotReady("") },
+			`{"level":"WARN","msg":"notice","instance_key":"instance-a","reason":"store_not_ready",` +
+				`"code":"ledger_writer_start_failed"}`},
+		{"StoreFailingAndRestored", func(o *Observer) {
+			o.StoreFailing(fencerow.ErrStoreUnavailable)
+			o.StoreRestored()
+		}, `{"level":"WARN","msg":"store failing","instance_key":"instance-a",` +
+			`"reason":"store_unavailable"}` + "\n" +
+			`{"level":"WARN","msg":"alert","instance_key":"instance-a","alert":"store_failing",` +
+			`"reason":"store_unavailable","count":1}` + "\n" +
+			`{"level":"INFO","msg":"store restored","instance_key":"instance-a","reason":"store_unavailable"}` + "\n" +
+			`{"level":"INFO","msg":"alert","instance_key":"instance-a","alert":"store_restored",` +
+			`"reason":"store_unavailable","count":1}`},
+		{"InstanceHeld", func(o *Observer) { o.InstanceHeld() },
+			`{"level":"INFO","msg":"instance held","instance_key":"instance-a"}`},
+		{"InstanceResumed", func(o *Observer) { o.InstanceResumed() },
+			`{"level":"INFO","msg":"instance resumed","instance_key":"instance-a"}`},
 	} {
 		t.Run(c.event, func(t *testing.T) {
 			o, buf := newObserver(t, FormatJSON, Alerting{})
@@ -168,7 +192,7 @@ func TestNoValueBreaksALineOrColoursATerminal(t *testing.T) {
 	for _, format := range []Format{FormatText, FormatJSON} {
 		for _, s := range nasty {
 			o, buf := newObserver(t, format, Alerting{})
-			id, extra := fencerow.CorrelationID(s), 1 // record of an alert, of the dead letter
+			id, extra := fencerow.CorrelationID(s), 3 // alerts: of the dead letter, and of the store
 			events := []func(){
 				func() { o.BatchClaimed(claimOf(id), 1) },
 				func() { o.TargetedClaim(ResultClaimed, id) },
@@ -181,7 +205,11 @@ func TestNoValueBreaksALineOrColoursATerminal(t *testing.T) {
 				},
 				func() { o.TargetHeld(fencerow.ReasonCode(s)) },
 				func() { o.RecordAbandoned(fencerow.Code(s), []fencerow.CorrelationID{id}) },
-				func() { o.Started(fencerow.WorkerID(s), s) },
+				func() { o.Started(fencerow.WorkerID(s), s, s) },
+				func() { o.FileNotice(Notice(s), s) },
+				func() { o.NotReady(fencerow.Code(s)) },
+				func() { o.StoreFailing(fencerow.Code(s)) },
+				func() { o.StoreRestored() },
 				func() { o.Notify(Notice(s)) },
 				func() { o.Stopping(fencerow.WorkerID(s)) },
 				func() { o.SnapshotRejected(id) },

@@ -55,16 +55,19 @@ func CountersOf(o *observe.Observer) Reader {
 type Builder struct {
 	store    Store
 	instance fencerow.InstanceKey
+	worker   fencerow.WorkerID
 	counters Reader
 	atOnce   chan struct{}
 	looks    chan struct{}
 }
 
-// NewBuilder returns a builder for a valid instance key. Without a reader, or with one that fails, answers
-// say that there are no counters; slots are answered all the same.
-func NewBuilder(store Store, instance fencerow.InstanceKey, counters Reader) *Builder {
+// NewBuilder returns a builder for a valid instance key, and the worker whose counters they are. Without a
+// reader, or with one that fails, answers say that there are no counters; slots are answered all the same.
+func NewBuilder(
+	store Store, instance fencerow.InstanceKey, worker fencerow.WorkerID, counters Reader,
+) *Builder {
 	return &Builder{
-		store: store, instance: instance, counters: counters,
+		store: store, instance: instance, worker: worker, counters: counters,
 		atOnce: make(chan struct{}, maxAtOnce), looks: make(chan struct{}, maxLooks),
 	}
 }
@@ -101,7 +104,9 @@ func (b *Builder) Answer(ctx context.Context, spy bool) (line []byte, refused fe
 	}
 	doc := newDocument(b.instance, list)
 	if spy {
-		doc.Spy = &Spy{OldestDueAgeSec: OldestDueAge(ctx, b.store, b.instance), Metrics: b.read()}
+		doc.Spy = &Spy{
+			Worker: b.worker, OldestDueAgeSec: OldestDueAge(ctx, b.store, b.instance), Metrics: b.read(),
+		}
 	}
 	if line = render(doc); len(line) > MaxAnswer {
 		return Refusal(ErrAnswerTooLarge), ErrAnswerTooLarge

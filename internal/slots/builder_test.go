@@ -77,8 +77,8 @@ func answer(t *testing.T, b *Builder, spy bool, want fencerow.Code) string {
 }
 
 func TestCountersThatCannotBeReadDoNotHurtTheSlots(t *testing.T) {
-	want := `{"instance_key":"instance-a","slots":` + oneSlotText + `,"oldest_due_age_sec":0,` +
-		`"ledger_outbox_metrics":{"available":false,"scope":"process_lifetime","instance_key":"instance-a",` +
+	want := `{"instance_key":"instance-a","slots":` + oneSlotText + `,"worker":"worker-1",` +
+		`"oldest_due_age_sec":0,"ledger_outbox_metrics":{"available":false,"scope":"process_lifetime","instance_key":"instance-a",` +
 		`"reason":"ledger_outbox_metrics_unavailable"}}`
 	for name, reader := range map[string]Reader{
 		"Missing": nil,
@@ -89,7 +89,7 @@ func TestCountersThatCannotBeReadDoNotHurtTheSlots(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := answer(t, NewBuilder(stub{list: oneSlot}, self, reader), true, ""); got != want {
+			if got := answer(t, NewBuilder(stub{list: oneSlot}, self, "worker-1", reader), true, ""); got != want {
 				t.Errorf("got  %s\nwant %s", got, want)
 			}
 		})
@@ -97,7 +97,7 @@ func TestCountersThatCannotBeReadDoNotHurtTheSlots(t *testing.T) {
 }
 
 func TestWithoutSpyNeitherCountersNorLagAreThere(t *testing.T) {
-	b := NewBuilder(stub{list: oneSlot}, self, func() (observe.Metrics, error) {
+	b := NewBuilder(stub{list: oneSlot}, self, "worker-1", func() (observe.Metrics, error) {
 		t.Error("the counters were read")
 		return observe.Metrics{}, nil
 	})
@@ -110,7 +110,7 @@ func TestWithoutSpyNeitherCountersNorLagAreThere(t *testing.T) {
 func TestEachAnswerHasAFreshSnapshot(t *testing.T) {
 	observer, err := observe.New(slog.NewTextHandler(io.Discard, nil), self, observe.Alerting{})
 	check(t, err)
-	b := NewBuilder(stub{list: oneSlot}, self, CountersOf(observer))
+	b := NewBuilder(stub{list: oneSlot}, self, "worker-1", CountersOf(observer))
 	for n := range 3 {
 		observer.EmptyPoll()
 		var doc Document
@@ -136,7 +136,7 @@ func TestAStoreThatFailsIsARefusalWithItsCode(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			want := `{"error":"` + string(tt.want) + `"}`
-			if got := answer(t, NewBuilder(stub{list: tt.list}, self, nil), true, tt.want); got != want {
+			if got := answer(t, NewBuilder(stub{list: tt.list}, self, "worker-1", nil), true, tt.want); got != want {
 				t.Errorf("got %s, want %s", got, want)
 			}
 		})
@@ -146,7 +146,7 @@ func TestAStoreThatFailsIsARefusalWithItsCode(t *testing.T) {
 func TestLagThatIsNotKnownIsNull(t *testing.T) {
 	b := NewBuilder(stub{list: oneSlot, pending: func() ([]fencerow.PendingEntry, error) {
 		return nil, fencerow.ErrStoreBusy
-	}}, self, nil)
+	}}, self, "worker-1", nil)
 	if got := answer(t, b, true, ""); !strings.Contains(got, `"oldest_due_age_sec":null`) {
 		t.Errorf("got %s", got)
 	}
@@ -182,7 +182,7 @@ func TestAStoreThatHangsIsGivenUp(t *testing.T) {
 		b := NewBuilder(stub{list: func(ctx context.Context) ([]fencerow.Slot, error) {
 			<-ctx.Done()
 			return nil, fencerow.NewError("list slots", fencerow.ErrStoreTimeout, ctx.Err())
-		}}, self, nil)
+		}}, self, "worker-1", nil)
 		began := time.Now()
 		answer(t, b, false, fencerow.ErrStoreTimeout)
 		if took := time.Since(began); took != Within {
@@ -200,7 +200,7 @@ func TestFewQuestionsHaveTheStoreAtOnceOthersWaitAndTooManyAreRefused(t *testing
 			defer inside.Add(-1)
 			<-leave
 			return oneSlot(ctx)
-		}}, self, nil)
+		}}, self, "worker-1", nil)
 		var asking sync.WaitGroup
 		for range maxAtOnce {
 			asking.Go(func() { answer(t, b, false, "") })
@@ -223,7 +223,7 @@ func TestAQuestionThatWaitsInVainIsRefused(t *testing.T) {
 		b := NewBuilder(stub{list: func(ctx context.Context) ([]fencerow.Slot, error) {
 			<-ctx.Done()
 			return nil, fencerow.NewError("list slots", fencerow.ErrStoreTimeout, ctx.Err())
-		}}, self, nil)
+		}}, self, "worker-1", nil)
 		var asking sync.WaitGroup
 		for range maxLooks {
 			asking.Go(func() { answer(t, b, false, fencerow.ErrStoreTimeout) })
@@ -244,7 +244,8 @@ func TestAnAnswerThatIsTooLargeIsRefused(t *testing.T) {
 	for i := range list {
 		list[i].SlotID = fencerow.SlotID("slot-" + strconv.Itoa(i))
 	}
-	b := NewBuilder(stub{list: func(context.Context) ([]fencerow.Slot, error) { return list, nil }}, self, nil)
+	stored := stub{list: func(context.Context) ([]fencerow.Slot, error) { return list, nil }}
+	b := NewBuilder(stored, self, "worker-1", nil)
 	answer(t, b, false, ErrAnswerTooLarge)
 	list = list[:len(list)/2]
 	answer(t, b, false, "")
@@ -261,7 +262,7 @@ func TestADocumentSurvivesItsReader(t *testing.T) {
 	}
 	b := NewBuilder(stub{list: func(context.Context) ([]fencerow.Slot, error) {
 		return []fencerow.Slot{full, {SlotID: "b"}}, nil
-	}}, self, nil)
+	}}, self, "worker-1", nil)
 	for _, spy := range []bool{true, false} {
 		line := answer(t, b, spy, "")
 		doc, err := ReadAnswer("ask", Request{self, spy}, []byte(line))
@@ -289,6 +290,8 @@ func TestAnswersAreMistrusted(t *testing.T) {
 		{"OtherInstance", strings.Replace(good, "instance-a", "instance-b", 1), false, ErrAnswerUnreadable},
 		{"SpyThatIsMissing", good, true, ErrAnswerUnreadable},
 		{"SpyThatWasNotAskedFor", strings.Replace(good, `}]}`, `}],"oldest_due_age_sec":0}`, 1), false,
+			ErrAnswerUnreadable},
+		{"TerminalSequenceInTheWorker", strings.Replace(good, `}]}`, `}],"worker":"\u001b[31m"}`, 1), true,
 			ErrAnswerUnreadable},
 		{"TerminalSequence", strings.Replace(good, `"slot_id":"a"`, `"slot_id":"\u001b[31m"`, 1), false,
 			ErrAnswerUnreadable},

@@ -43,6 +43,8 @@ type Cash struct {
 
 // Spy is what an operator is told besides.
 type Spy struct {
+	// Worker is which of the instance's daemons answered: the counters are its own.
+	Worker fencerow.WorkerID `json:"worker"`
 	// OldestDueAgeSec is how long the oldest due row that no active lease holds has been due, by the clock of
 	// the daemon's machine: 0 if none is, null if the store did not say.
 	OldestDueAgeSec *float64        `json:"oldest_due_age_sec"`
@@ -139,7 +141,7 @@ func (d *Document) plain() bool {
 		}
 	}
 	if d.Spy != nil {
-		texts = append(texts, d.Metrics.Scope, string(d.Metrics.InstanceKey), d.Metrics.Reason)
+		texts = append(texts, string(d.Worker), d.Metrics.Scope, string(d.Metrics.InstanceKey), d.Metrics.Reason)
 	}
 	return !slices.ContainsFunc(texts, func(text string) bool {
 		return strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' })

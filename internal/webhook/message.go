@@ -28,6 +28,7 @@ type document struct {
 // data holds keys, codes and counts only.
 type data struct {
 	InstanceKey fencerow.InstanceKey `json:"instance_key"`
+	Worker      fencerow.WorkerID    `json:"worker,omitempty"`
 	Alert       observe.AlertEvent   `json:"alert"`
 	Outcome     fencerow.OutcomeKind `json:"outcome,omitempty"`
 	Reason      fencerow.ReasonCode  `json:"reason,omitempty"`
@@ -37,7 +38,10 @@ type data struct {
 func newMessage(a observe.Alert) message {
 	body, err := json.Marshal(document{
 		Type: typePrefix + string(a.Event), Timestamp: a.At.UTC(),
-		Data: data{InstanceKey: a.Instance, Alert: a.Event, Outcome: a.Outcome, Reason: a.Reason, Count: a.Count},
+		Data: data{
+			InstanceKey: a.Instance, Worker: a.Worker, Alert: a.Event, Outcome: a.Outcome, Reason: a.Reason,
+			Count: a.Count,
+		},
 	})
 	if err != nil {
 		panic("webhook: a document of plain fields does not marshal")

@@ -160,7 +160,7 @@ func (w *worker) run() {
 		w.deliver(<-w.queue)
 	}
 	w.cutOff = w.life.Err() != nil
-	w.reportDropped(0)
+	w.tellDropped()
 }
 
 // deliver sends a message until it is taken or given up. While the sender closes there is one attempt.
@@ -173,7 +173,7 @@ func (w *worker) deliver(m message) {
 				w.failing = ""
 				w.reporter.WebhookRestored()
 			}
-			w.reportDropped(0)
+			w.reportDropped()
 			return
 		}
 		if why != w.failing && w.life.Err() == nil {
@@ -181,10 +181,10 @@ func (w *worker) deliver(m message) {
 			w.reporter.WebhookFailed(why)
 		}
 		if last {
-			w.reportDropped(1)
+			w.drop()
 			return
 		}
-		w.reportDropped(0)
+		w.reportDropped()
 		w.pause(attempt)
 	}
 }
@@ -210,10 +210,24 @@ func (w *worker) pause(attempt int) {
 	}
 }
 
-// reportDropped adds to what was dropped and tells the sum if it changed.
-func (w *worker) reportDropped(more int64) {
+// drop gives an alert up.
+func (w *worker) drop() {
 	w.mu.Lock()
-	w.dropped += more
+	w.dropped++
+	w.mu.Unlock()
+	w.reportDropped()
+}
+
+// reportDropped tells how many were dropped if that changed. While the sender closes it is left to the end,
+// which tells them once.
+func (w *worker) reportDropped() {
+	if !w.isClosing() {
+		w.tellDropped()
+	}
+}
+
+func (w *worker) tellDropped() {
+	w.mu.Lock()
 	total := w.dropped
 	w.mu.Unlock()
 	if total != w.reported {

@@ -157,8 +157,8 @@ func verify(t testing.TB, secret string, r received) {
 }
 
 func blocked(count int64) observe.Alert {
-	return observe.Alert{Event: observe.AlertEntryBlocked, Instance: "desk-1", Outcome: "dead_lettered",
-		Reason: "ledger_error", Count: count, At: time.Now()}
+	return observe.Alert{Event: observe.AlertEntryBlocked, Instance: "desk-1", Worker: "host:7",
+		Outcome: "dead_lettered", Reason: "ledger_error", Count: count, At: time.Now()}
 }
 
 // play runs script in a bubble with a started sender before a receiver, and closes it.
@@ -215,8 +215,8 @@ func TestAnAlertArrivesOnceSignedAndWithCodesAndCountsOnly(t *testing.T) {
 	}
 	want := []string{
 		`{"type":"fencerow.alert.entry_blocked","timestamp":"2000-01-01T00:00:00Z","data":{` +
-			`"instance_key":"desk-1","alert":"entry_blocked","outcome":"dead_lettered","reason":"ledger_error",` +
-			`"count":12}}`,
+			`"instance_key":"desk-1","worker":"host:7","alert":"entry_blocked","outcome":"dead_lettered",` +
+			`"reason":"ledger_error","count":12}}`,
 		`{"type":"fencerow.alert.target_resumed","timestamp":"2000-01-01T00:00:00Z","data":{` +
 			`"instance_key":"desk-1","alert":"target_resumed","reason":"throttled","count":1}}`,
 	}
@@ -308,6 +308,16 @@ func TestAReceiverThatHangsBlocksNobodyAndTheQueueIsBounded(t *testing.T) {
 	}
 }
 
+func TestWhatIsDroppedWhileItClosesIsToldOnce(t *testing.T) {
+	_, reports := play(t, status(503), func(s *Sender, _ *receiver) {
+		for range 10 {
+			s.Alert(blocked(1))
+		}
+		pass(time.Millisecond)
+	})
+	reports.want(t, "webhook_unavailable", "dropped 10")
+}
+
 func TestClosingSendsWhatWaitsWithoutItsPauses(t *testing.T) {
 	r, reports := play(t, func(_ context.Context, n int) (int, error) {
 		if n == 1 {
@@ -393,14 +403,15 @@ func TestNoValueBreaksTheBody(t *testing.T) {
 		"a\"},{\"b\":\"", "a\nb", "\x1b[31mred", "\x9b31m", "a\x00b", "\xff\xfe", "\u2028", "\u202e",
 	} {
 		m := newMessage(observe.Alert{Event: observe.AlertEvent(nasty), Instance: fencerow.InstanceKey(nasty),
-			Outcome: fencerow.OutcomeKind(nasty), Reason: fencerow.ReasonCode(nasty), Count: 1})
+			Worker: fencerow.WorkerID(nasty), Outcome: fencerow.OutcomeKind(nasty), Reason: fencerow.ReasonCode(nasty),
+			Count: 1})
 		var parsed struct {
 			Type, Timestamp string
 			Data            map[string]any
 		}
 		d := json.NewDecoder(strings.NewReader(string(m.body)))
 		d.DisallowUnknownFields()
-		if err := d.Decode(&parsed); err != nil || len(parsed.Data) != 5 || d.More() {
+		if err := d.Decode(&parsed); err != nil || len(parsed.Data) != 6 || d.More() {
 			t.Errorf("%q: %s, %v", nasty, m.body, err)
 		}
 		if strings.ContainsFunc(string(m.body), func(r rune) bool { return r < ' ' || r == 0x7f }) {

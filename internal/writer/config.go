@@ -29,7 +29,9 @@ const (
 	minMargin, maxMargin = 200 * time.Millisecond, 3 * time.Second
 	// minStartWindow is the least time in which the deliveries of a claim may start. With hardly any, claims
 	// would be made and given back unstarted, over and over.
-	minStartWindow   = 200 * time.Millisecond
+	minStartWindow = 200 * time.Millisecond
+	// minQuiet is the least time after which a hold that has nothing to probe ends.
+	minQuiet         = 15 * time.Second
 	budgetBatches    = 2
 	maxBudgetBatches = 16
 )
@@ -150,6 +152,12 @@ func (c Config) validateTimes() error {
 			c.Lease.String() + " it must be at most " + longest.String() + "; shorten it or lengthen the lease"}
 	}
 	return nil
+}
+
+// quiet is after how long without a failure a hold ends that has nothing to probe. A row that failed is due
+// again well before, and so is a delivery of another writer over.
+func (c Config) quiet() time.Duration {
+	return max(minQuiet, 3*c.TargetDelay, 2*c.DeliveryTimeout)
 }
 
 // startWindow is how long after a claim was requested its deliveries may start.

@@ -65,7 +65,7 @@ func (w *Writer) deliver(b *batch, row int, started time.Time) result {
 			dueAgain: time.Now().Add(j.outcome.Delay),
 			instead:  w.forgive(e.OutboxID, j.reason, j.retryAfter, true),
 			last:     j.outcome.Kind == fencerow.OutcomeDeadLettered,
-			spared:   w.spare(e, j.reason, j.retryAfter),
+			spared:   w.spare(e, j.reason, j.retryAfter, true),
 		}
 		if w.health.ambiguous(r.lapse) {
 			w.targetHeld()

@@ -29,6 +29,7 @@ type health struct {
 	held      bool
 	reason    fencerow.ReasonCode
 	notBefore time.Time // no probe before; from Retry-After
+	failing   time.Time // the last failure that blamed the target, or the end of the pause it asked for
 	streak    streak
 	draws     draws
 	owed      []*lapse // charged for what turned out to be the target's fault
@@ -65,11 +66,11 @@ func (h *health) targetFailed(
 	if h.draws.draw(id, h.answered.Load()) {
 		return true, false
 	}
-	if retryAfter > 0 {
-		if until := time.Now().Add(min(retryAfter, MaxRetryAfter)); until.After(h.notBefore) {
-			h.notBefore = until
-		}
+	pause := min(max(retryAfter, 0), MaxRetryAfter)
+	if until := time.Now().Add(pause); pause > 0 && until.After(h.notBefore) {
+		h.notBefore = until
 	}
+	h.failsLocked(pause)
 	// What was ambiguous just before, and is not recorded yet, was the target's fault too.
 	for _, l := range h.streak.forgive() {
 		h.draws.draw(l.id, h.answered.Load())
@@ -87,7 +88,9 @@ func (h *health) ambiguous(l *lapse) (began bool) {
 		l.fate = forgiven
 		if h.draws.draw(l.id, h.answered.Load()) {
 			l.fate = charged
+			return false
 		}
+		h.failsLocked(0)
 		return false
 	}
 	if h.draws.offends(l.id, h.answered.Load()) {
@@ -105,7 +108,34 @@ func (h *health) ambiguous(l *lapse) (began bool) {
 		}
 	}
 	h.owed = h.owed[max(0, len(h.owed)-maxOwed):]
+	h.failsLocked(0)
 	return h.holdLocked(l.reason)
+}
+
+// failsLocked notes a failure that blames the target, which asked for a pause.
+func (h *health) failsLocked(pause time.Duration) {
+	if until := time.Now().Add(pause); until.After(h.failing) {
+		h.failing = until
+	}
+	h.obs.TargetFailed(pause)
+}
+
+// forget ends a hold in which nothing failed for the time given, and reports whether it did. To be called
+// when there was nothing to try: another daemon may have delivered what there was, and a hold that only a
+// probe ends would go on for as long as nothing is enqueued.
+func (h *health) forget(quiet time.Duration) bool {
+	if !h.troubled.Load() {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.held || time.Since(h.failing) < quiet {
+		return false
+	}
+	h.held, h.notBefore = false, time.Time{}
+	h.troubled.Store(len(h.streak.lapses) > 0)
+	h.obs.TargetForgotten(quiet)
+	return true
 }
 
 func (h *health) holdLocked(why fencerow.ReasonCode) (began bool) {

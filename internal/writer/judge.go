@@ -12,6 +12,9 @@ import (
 func (w *Writer) judge(
 	b *batch, e *fencerow.ClaimedEntry, a fencerow.Answer, resolver fencerow.Resolver,
 ) judgement {
+	if w.stalled(b, a) {
+		return judgement{outcome: w.spare(e, a.Reason, a.RetryAfter, a.Certainty == fencerow.Unknown)}
+	}
 	if a.Class == fencerow.AnswerRetryable && a.Scope == fencerow.ScopeTarget {
 		chargedFor, began := w.health.targetFailed(e.OutboxID, a.Reason, a.RetryAfter)
 		if began {
@@ -34,6 +37,14 @@ func (w *Writer) judge(
 		j.outcome.Reason = j.outcome.Reason.AsUnverified()
 	}
 	return j
+}
+
+// stalled reports whether a delivery without an answer ended with the trust window, or after it. The ledger
+// had its time long before: it was this process that stood still, or a clock that jumped, which is the fault
+// of neither the ledger nor the entry.
+func (w *Writer) stalled(b *batch, a fencerow.Answer) bool {
+	return a.Class == fencerow.AnswerRetryable && a.Certainty != fencerow.Answered &&
+		(a.Reason == fencerow.ReasonTrustWindowEnded || b.window.left(w.now()) <= 0)
 }
 
 // evidenceOf says what an answer tells about the target. One that blames it was weighed before.
@@ -106,14 +117,14 @@ func (w *Writer) forgive(
 	}
 }
 
-// spare is the outcome of a failure at the last attempt of which it is not known whose fault it was: it uses
-// up nothing and waits as long as if it had.
+// spare is the outcome of a failure that was nobody's fault, or at the last attempt, of which it is not known
+// whose it was: it uses up nothing and waits as long as if it had.
 func (w *Writer) spare(
-	e *fencerow.ClaimedEntry, why fencerow.ReasonCode, retryAfter time.Duration,
+	e *fencerow.ClaimedEntry, why fencerow.ReasonCode, retryAfter time.Duration, uncertain bool,
 ) fencerow.Outcome {
 	return fencerow.Outcome{
 		OutboxID: e.OutboxID, Kind: fencerow.OutcomeRetryableFailure, Reason: why, Charge: fencerow.ChargeNothing,
-		Delay: w.cfg.backoff(e.Attempt, retryAfter), Uncertain: true,
+		Delay: w.cfg.backoff(e.Attempt, retryAfter), Uncertain: uncertain,
 	}
 }
 
@@ -172,6 +183,8 @@ func (w *Writer) resolve(
 		return judgement{release: true, outcome: fencerow.Outcome{
 			OutboxID: e.OutboxID, Uncertain: a.Certainty != fencerow.NotSent,
 		}}
+	case e.Attempt > w.cfg.MaxAttempts && b.window.left(w.now()) <= 0:
+		j.outcome = w.spare(e, j.reason, 0, true)
 	case e.Attempt > w.cfg.MaxAttempts:
 		// Nothing was delivered, so that this is all that is known of the ledger: it may be down.
 		j.evidence, j.outcome.Reason = wasAmbiguous, j.outcome.Reason.AsUnverified()

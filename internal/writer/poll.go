@@ -100,6 +100,7 @@ func (w *Writer) claimBatch(limit int) (PollResult, *batch, error) {
 		return PollResult{}, nil, err
 	case len(claim.Entries) == 0:
 		w.obs.EmptyPoll()
+		w.foundNothing(rows)
 		return PollResult{}, nil, nil
 	}
 	w.obs.BatchClaimed(claim, rows)
@@ -107,6 +108,17 @@ func (w *Writer) claimBatch(limit int) (PollResult, *batch, error) {
 	b := newBatch(claim, win, win.left(w.now()), probe)
 	w.start(b, false)
 	return PollResult{Claimed: claimed, More: claim.More && !probe}, b, nil
+}
+
+// foundNothing notes that a claim of up to so many rows found nothing due. With nothing else in flight there
+// is nothing to probe the target by.
+func (w *Writer) foundNothing(rows int) {
+	w.mu.Lock()
+	idle := w.inFlight == rows
+	w.mu.Unlock()
+	if idle && w.health.forget(w.cfg.quiet()) {
+		w.healthChanged()
+	}
 }
 
 // claimTime is how long a claim for delivery may take: about until nothing of it could start any more.

@@ -326,7 +326,7 @@ func TestTrustWindow(t *testing.T) {
 		}
 		equal(t, "reason", h.show("e-1").Pending.LastReason, fencerow.ReasonTrustWindowEnded)
 		equal(t, "uncertain", h.show("e-1").Pending.Uncertain, true)
-		equal(t, "attempts", h.attempts("e-1"), 1)
+		equal(t, "attempts", h.attempts("e-1"), 0)
 	})
 
 	bubble(t, "NothingIsReadBackAfterTheWallClockJumped", func(t *testing.T) {

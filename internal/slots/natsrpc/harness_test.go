@@ -113,7 +113,8 @@ func run(
 	r := &responder{log: &logs{came: make(chan struct{}, 1)}}
 	observer, err := observe.New(slog.NewJSONHandler(r.log, nil), instance, observe.Alerting{})
 	check(t, err)
-	s := NewServer(cfg, slots.NewBuilder(list, instance, slots.CountersOf(observer)), observer, grace)
+	builder := slots.NewBuilder(list, instance, "worker-1", slots.CountersOf(observer))
+	s := NewServer(cfg, builder, observer, grace)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { s.Run(ctx) })

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -42,7 +43,11 @@ type Server struct {
 	obs     *observe.Observer
 	drain   time.Duration
 	refused sync.Once // the notice that the server refuses the subject
+	up      atomic.Bool
 }
+
+// Connected reports whether requests arrive now. Safe for concurrent use.
+func (s *Server) Connected() bool { return s.up.Load() }
 
 // NewServer returns a server. Nothing is connected to. Stopping takes a quarter of grace and no more than
 // two seconds.
@@ -55,9 +60,11 @@ func (s *Server) Run(ctx context.Context) {
 	down, pause := false, firstPause
 	for {
 		err := s.session(ctx, func() {
+			s.up.Store(true)
 			s.obs.NATSConnected()
 			down, pause = false, firstPause
 		})
+		s.up.Store(false)
 		if ctx.Err() != nil {
 			return
 		}
