@@ -99,7 +99,9 @@ func webhookScene(t *testing.T) []row {
 		}),
 		failure(observe.WebhookTLSFailed, newTLSLedger),
 		failure(observe.WebhookRedirected, answering(307)),
-		failure(observe.WebhookRefused, answering(400)),
+		failure(observe.WebhookRefused, answering(401)),
+		failure(observe.WebhookRejected, answering(400)),
+		failure(observe.WebhookGone, answering(410)),
 		failure(observe.WebhookUnavailable, answering(503)),
 	}
 }

@@ -19,9 +19,15 @@ const (
 	WebhookTimeout WebhookFailure = "webhook_timeout"
 	// WebhookRedirected: an answer with a status from 300 to 399, which is not followed.
 	WebhookRedirected WebhookFailure = "webhook_redirected"
-	// WebhookRefused: an answer with a status from 400 to 499, 408 and 429 apart, or below 200.
+	// WebhookRefused: an answer with status 401 or 403, or below 200.
 	WebhookRefused WebhookFailure = "webhook_refused"
-	// WebhookUnavailable: an answer with status 408, 429 or from 500 on.
+	// WebhookRejected: an answer with a status from 400 to 499 that stands for none of the others. The same
+	// request would get it again: the alert is given up at once.
+	WebhookRejected WebhookFailure = "webhook_rejected"
+	// WebhookGone: an answer with status 410, by which a receiver asks for nothing more to be sent. Nothing is,
+	// until the daemon is started again.
+	WebhookGone WebhookFailure = "webhook_gone"
+	// WebhookUnavailable: an answer with status 408, 425, 429 or from 500 on.
 	WebhookUnavailable WebhookFailure = "webhook_unavailable"
 )
 

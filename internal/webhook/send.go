@@ -86,6 +86,9 @@ func (s *Sender) attempt(m message) (why observe.WebhookFailure) {
 			why = observe.WebhookUnreachable
 		}
 	}()
+	if s.gone {
+		return observe.WebhookGone
+	}
 	key, ok := readKey(s.secretFile)
 	if !ok {
 		return observe.WebhookSecretUnreadable
@@ -106,7 +109,9 @@ func (s *Sender) attempt(m message) (why observe.WebhookFailure) {
 		return failure(err)
 	}
 	_ = response.Body.Close() // it is not read
-	return judge(response.StatusCode)
+	why = judge(response.StatusCode)
+	s.gone = why == observe.WebhookGone
+	return why
 }
 
 // failure says why there was no answer.
@@ -123,15 +128,26 @@ func failure(err error) observe.WebhookFailure {
 	return observe.WebhookUnreachable
 }
 
-// judge says what a status means. A redirect is not followed: it would take a signed message elsewhere.
+// judge says what a status means. A redirect is not followed: it would take a signed message elsewhere. A
+// refused signature may be that of a secret which is being replaced.
 func judge(status int) observe.WebhookFailure {
 	switch {
 	case status >= 200 && status <= 299:
 		return ""
 	case status >= 300 && status <= 399:
 		return observe.WebhookRedirected
-	case status >= 500, status == http.StatusTooManyRequests, status == http.StatusRequestTimeout:
+	case status >= 500, status == http.StatusTooManyRequests, status == http.StatusRequestTimeout,
+		status == http.StatusTooEarly:
 		return observe.WebhookUnavailable
+	case status < 200, status == http.StatusUnauthorized, status == http.StatusForbidden:
+		return observe.WebhookRefused
+	case status == http.StatusGone:
+		return observe.WebhookGone
 	}
-	return observe.WebhookRefused
+	return observe.WebhookRejected
+}
+
+// isFinal reports whether the same request again would be in vain.
+func isFinal(why observe.WebhookFailure) bool {
+	return why == observe.WebhookRejected || why == observe.WebhookGone
 }

@@ -43,6 +43,7 @@ type Sender struct {
 	closing chan struct{}
 	ended   chan struct{}
 	cutOff  bool            // requests had to be cancelled; set before ended
+	gone    bool            // the receiver wants nothing more; only attempts have it
 	life    context.Context // of requests
 	endLife context.CancelFunc
 
@@ -168,6 +169,7 @@ func (w *worker) deliver(m message) {
 	for attempt := 1; ; attempt++ {
 		last := attempt == maxAttempts || w.isClosing()
 		why := w.attempt(m)
+		last = last || isFinal(why)
 		if why == "" {
 			if w.failing != "" {
 				w.failing = ""

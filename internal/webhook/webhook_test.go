@@ -274,6 +274,42 @@ func TestAnAlertIsGivenUpAfterABoundAndTheNextOneTried(t *testing.T) {
 	reports.want(t, "webhook_unavailable", "dropped 1", "dropped 2")
 }
 
+func TestWhatWouldBeInVainIsNotTriedAgain(t *testing.T) {
+	tests := []struct {
+		name     string
+		answers  []int // to the first requests; later ones are taken
+		requests int   // for three alerts
+		within   time.Duration
+		want     []string
+	}{
+		{"ARejectedAlertIsGivenUpAndTheNextOneSentAtOnce", []int{400, 404, 200}, 3, 0,
+			[]string{"webhook_rejected", "dropped 1", "dropped 2", "restored"}},
+		{"AReceiverThatIsGoneIsAskedNoMore", []int{410}, 1, 0,
+			[]string{"webhook_gone", "dropped 1", "dropped 2", "dropped 3"}},
+		{"ARefusedSignatureMayBeTakenSoon", []int{401, 403, 408, 425, 429}, 8, time.Hour,
+			[]string{"webhook_refused", "webhook_unavailable", "restored"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r, reports := play(t, func(_ context.Context, n int) (int, error) {
+				if n <= len(tt.answers) {
+					return tt.answers[n-1], nil
+				}
+				return 200, nil
+			}, func(s *Sender, _ *receiver) {
+				for range 3 {
+					s.Alert(blocked(1))
+				}
+				pass(tt.within)
+			})
+			if n := len(r.all()); n != tt.requests {
+				t.Errorf("%d requests", n)
+			}
+			reports.want(t, tt.want...)
+		})
+	}
+}
+
 func TestAReceiverThatHangsBlocksNobodyAndTheQueueIsBounded(t *testing.T) {
 	const raised = 1000
 	r, reports := play(t, hang, func(s *Sender, _ *receiver) {
