@@ -256,8 +256,8 @@ WHERE instance_key IS NOT NULL`), 0)
 	d.stop()
 	w.mustRun("desk-1", "requeue", "own-7", "--from", "permanent_failure")
 	for _, args := range [][]string{
-		{"backfill"}, {"hold"}, {"resume"}, {"slot", "slot-1", "--strategy", "x"}, {"pending"}, {"cash-delta"},
-		{"claims"}, {"legacy", "export", "old-1"}, {"prune", "--older-than", "0s"},
+		{"backfill"}, {"hold"}, {"resume"}, {"slot", "slot-1", "--strategy", "x"}, {"pending"}, {"blocked"},
+		{"cash-delta"}, {"claims"}, {"legacy", "export", "old-1"}, {"prune", "--older-than", "0s"},
 	} {
 		w.mustRun("desk-1", args...)
 	}

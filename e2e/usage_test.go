@@ -40,7 +40,7 @@ func TestWrongUsageEndsWithStatus80BeforeAConnectionIsOpened(t *testing.T) {
 	w.settings["DSN"] = dsn
 	commands := [][]string{
 		{"process", "c-1"}, {"process", "--ops-url", w.ledgerURL[:len(w.ledgerURL)-len("/v1/entries")], "c-1"},
-		{"backfill"}, {"pending"}, {"cash-delta"}, {"show", "c-1"}, {"counts"}, {"claims"}, {"legacy"},
+		{"backfill"}, {"pending"}, {"blocked"}, {"cash-delta"}, {"show", "c-1"}, {"counts"}, {"claims"}, {"legacy"},
 		{"legacy", "export", "c-1"}, {"requeue", "c-1", "--from", "dead_lettered"}, {"hold"}, {"resume"},
 		{"slot", "s-1", "--strategy", "x"}, {"prune", "--older-than", "1h"}, {"enqueue", "-"},
 		{"enqueue", "--correlation-id", "c-1", "--entry-kind", "fill", "--payload", "{}"},

@@ -24,6 +24,7 @@ const (
 	maxHorizonHeld   = time.Minute
 	maxHorizonAge    = 1_000_000 // transactions, for a holder without a beginning
 	maxLag           = time.Minute
+	maxPendingAge    = 10 * time.Minute // as long as the longest wait for an attempt, unless that is set
 )
 
 type doctorCmd struct {
@@ -260,6 +261,10 @@ func (x *examination) entries(
 	x.note("lag", when(counts.OldestDue > maxLag, checkWarn),
 		"see that fencerowd runs for this instance and that its ledger answers",
 		"%d due, the oldest for %s", counts.Due, showDuration(counts.OldestDue))
+	x.note("oldest_pending", when(counts.OldestPending > maxPendingAge, checkWarn),
+		"see with \"fencerow pending\" what it waits for, and whether the ledger answers",
+		"%d pending, the oldest enqueued %s ago", counts.ByStatus[fencerow.StatusPending],
+		showDuration(counts.OldestPending))
 	var blocked int64
 	for status, n := range counts.ByStatus {
 		if status.Blocked() {
@@ -267,7 +272,7 @@ func (x *examination) entries(
 		}
 	}
 	x.note("blocked", when(blocked > 0, checkWarn),
-		"look at each with \"fencerow show\"; \"fencerow requeue\" tries it again",
+		"\"fencerow blocked\" lists them with why; \"fencerow requeue\" tries one again",
 		"%d entries wait for an operator", blocked)
 	expired := 0
 	for i := range claims {

@@ -61,6 +61,17 @@ type pendingDoc struct {
 	Next *string `json:"next"`
 }
 
+type blockedEntryDoc struct {
+	entryDoc
+	lifeDoc
+}
+
+type blockedDoc struct {
+	Entries []blockedEntryDoc `json:"entries"`
+	// Next is what --after takes to go on; null at the end.
+	Next *string `json:"next"`
+}
+
 type cashDeltaDoc struct {
 	SlotID     *string           `json:"slot_id"`
 	Currencies []currencySumsDoc `json:"currencies"`
@@ -110,11 +121,12 @@ type showDoc struct {
 }
 
 type countsDoc struct {
-	Statuses  map[fencerow.Status]int64 `json:"statuses"`
-	Leased    int64                     `json:"leased"`
-	Due       int64                     `json:"due"`
-	OldestDue float64                   `json:"oldest_due_age_sec"`
-	HeldSince *time.Time                `json:"held_since"`
+	Statuses      map[fencerow.Status]int64 `json:"statuses"`
+	Leased        int64                     `json:"leased"`
+	Due           int64                     `json:"due"`
+	OldestDue     float64                   `json:"oldest_due_age_sec"`
+	OldestPending float64                   `json:"oldest_pending_age_sec"`
+	HeldSince     *time.Time                `json:"held_since"`
 }
 
 type claimsDoc struct {
@@ -249,6 +261,13 @@ func newLeaseDoc(l *fencerow.LeaseInfo) leaseDoc {
 	}
 }
 
+func newLifeDoc(o *fencerow.FinishedLife) lifeDoc {
+	return lifeDoc{
+		Life: o.Life, Status: o.Status, Outcome: o.Outcome, Reason: optional(o.Reason), Attempts: o.Attempts,
+		Epoch: o.Epoch, LedgerRef: optional(o.LedgerRef), At: o.At.UTC(),
+	}
+}
+
 func newShowDoc(s *fencerow.EntryState, withPayload bool) showDoc {
 	doc := showDoc{entryDoc: newEntryDoc(&s.Entry, withPayload), Status: s.Status, Outcomes: []lifeDoc{}}
 	if s.Pending != nil {
@@ -259,11 +278,8 @@ func newShowDoc(s *fencerow.EntryState, withPayload bool) showDoc {
 		lease := newLeaseDoc(s.Lease)
 		doc.Lease = &lease
 	}
-	for _, o := range s.Outcomes {
-		doc.Outcomes = append(doc.Outcomes, lifeDoc{
-			Life: o.Life, Status: o.Status, Outcome: o.Outcome, Reason: optional(o.Reason), Attempts: o.Attempts,
-			Epoch: o.Epoch, LedgerRef: optional(o.LedgerRef), At: o.At.UTC(),
-		})
+	for i := range s.Outcomes {
+		doc.Outcomes = append(doc.Outcomes, newLifeDoc(&s.Outcomes[i]))
 	}
 	if s.Skip != nil {
 		doc.Skip = &skipDoc{OpenedAt: s.Skip.OpenedAt.UTC(), ResolvedAt: utc(s.Skip.ResolvedAt)}

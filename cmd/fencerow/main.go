@@ -44,6 +44,7 @@ type commands struct {
 	Prune    pruneCmd    `cmd:"" group:"Entries" help:"Delete own entries that were completed long ago."`
 
 	Pending   pendingCmd   `cmd:"" group:"Views" help:"List pending entries that no worker holds."`
+	Blocked   blockedCmd   `cmd:"" group:"Views" help:"List entries that wait for an operator, with why."`
 	CashDelta cashDeltaCmd `cmd:"" group:"Views" help:"Sum the cash that is not in the ledger yet."`
 	Show      showCmd      `cmd:"" group:"Views" help:"Show everything about one entry."`
 	Counts    countsCmd    `cmd:"" group:"Views" help:"Count the entries by status."`

@@ -25,7 +25,8 @@ type pendingCmd struct {
 // Help says what is listed.
 func (*pendingCmd) Help() string {
 	return `Lists the instance's own pending entries that are under no active lease, due or waiting, by due
-time. Entries that a worker holds right now are not listed; "fencerow counts" counts them.`
+time, with their age since they were enqueued. Entries that a worker holds right now are not listed;
+"fencerow counts" counts them.`
 }
 
 // Validate checks the page.
@@ -72,11 +73,12 @@ func (c *pendingCmd) Run(ctx context.Context, a *app) error {
 }
 
 func (c *pendingCmd) table(t *table, doc *pendingDoc) {
-	header := []any{"CORRELATION ID", "KIND", "SLOT", "CASH DELTA", "DUE", "ATTEMPTS", "LAST REASON"}
+	header := []any{"CORRELATION ID", "KIND", "SLOT", "CASH DELTA", "AGE", "DUE", "ATTEMPTS", "LAST REASON"}
 	if c.WithPayload {
 		header = append(header, "PAYLOAD")
 	}
 	t.row(header...)
+	now := time.Now() // the entries are of the server's clock; doctor says how far that is off
 	for i := range doc.Entries {
 		e := &doc.Entries[i]
 		due := "now"
@@ -84,8 +86,8 @@ func (c *pendingCmd) table(t *table, doc *pendingDoc) {
 			due = showTime(e.DueAt)
 		}
 		cells := []any{
-			e.CorrelationID, e.EntryKind, text(e.SlotID), money(e.CashDelta, e.Currency), due, e.Attempts,
-			text(e.LastReason),
+			e.CorrelationID, e.EntryKind, text(e.SlotID), money(e.CashDelta, e.Currency),
+			showDuration(max(0, now.Sub(e.EnqueuedAt))), due, e.Attempts, text(e.LastReason),
 		}
 		if c.WithPayload {
 			cells = append(cells, showPayload(e.Payload))
@@ -183,7 +185,7 @@ func (c *countsCmd) Run(ctx context.Context, a *app) error {
 	}
 	doc := countsDoc{
 		Statuses: counts.ByStatus, Leased: counts.Leased, Due: counts.Due, OldestDue: seconds(counts.OldestDue),
-		HeldSince: utc(counts.HeldSince),
+		OldestPending: seconds(counts.OldestPending), HeldSince: utc(counts.HeldSince),
 	}
 	return a.print(doc, func(t *table) {
 		t.row("STATUS", "ENTRIES")
@@ -194,6 +196,9 @@ func (c *countsCmd) Run(ctx context.Context, a *app) error {
 		t.line("%d of the pending ones are held by a worker, %d could be claimed now.", doc.Leased, doc.Due)
 		if counts.OldestDue > 0 {
 			t.line("The oldest of those has been due for %s.", showDuration(counts.OldestDue))
+		}
+		if counts.OldestPending > 0 {
+			t.line("The oldest of the pending ones was enqueued %s ago.", showDuration(counts.OldestPending))
 		}
 		if doc.HeldSince != nil {
 			t.line("The instance is on hold since %s: nothing is claimed.", showTime(*doc.HeldSince))

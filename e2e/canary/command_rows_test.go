@@ -20,7 +20,7 @@ func commandLines() [][]string {
 		{"migrate", "up"}, {"migrate", "down", "--to", "2"}, {"migrate", "status"}, {"migrate", "verify"},
 		{"migrate", "walls", "down"}, {"doctor"},
 		{"enqueue", "-"}, {"process", "done-1"}, {"backfill"}, {"requeue", "done-1", "--from", "dead_lettered"},
-		{"prune", "--older-than", "1h"}, {"pending"}, {"cash-delta"}, {"show", "done-1"}, {"counts"}, {"claims"},
+		{"prune", "--older-than", "1h"}, {"pending"}, {"blocked"}, {"cash-delta"}, {"show", "done-1"}, {"counts"}, {"claims"},
 		{"legacy", "count"}, {"legacy", "export", "done-1"}, {"hold"}, {"resume"},
 		{"slot", "slot-1", "--strategy", "x"}, {"dev", "--once"},
 		{"slots", "--spy", "--ops-url", "http://127.0.0.1:9"},
@@ -177,7 +177,8 @@ func (w *world) badInput() {
 		{"counts", "--dsn=" + s}, {"counts", "--dsn", s}, {"counts", "-p" + s},
 		{"counts", "--" + printable(payload)},
 		{"counts", "--" + s + "2"},
-		{"pending", "--limit", s}, {"pending", "--after", s}, {"prune", "--older-than", s},
+		{"pending", "--limit", s}, {"pending", "--after", s}, {"blocked", "--status", s},
+		{"blocked", "--after", s}, {"prune", "--older-than", s},
 		{"requeue", "x", "--from", s}, {"slot", "slot-1", "--strategy", " " + s}, {"migrate", s},
 		{"migrate", "down", "--to", s}, {"cash-delta", "--slot", s + " "}, {"counts", "postgres://u:" + s + "@h/d"},
 	} {
