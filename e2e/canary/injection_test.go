@@ -1,6 +1,7 @@
 package canary
 
 import (
+	"net/http"
 	"regexp"
 	"strings"
 	"testing"
@@ -111,6 +112,14 @@ VALUES (gen_random_uuid(), 1, 'desk-1', $1, now(), now() + interval '1 h', '{100
 	for _, format := range []string{"text", "json"} {
 		d := w.start(map[string]string{"LOG_FORMAT": format, "LEDGER_INTERVAL_SEC": "0.05"})
 		d.await("outcome recorded")
+		for _, form := range [][]string{nil, {"--json"}} {
+			args := append([]string{"slots", "--spy", "--ops-url", d.opsURL()}, form...)
+			status, out := w.runWith("fencerow", nil, nil, nil, args...)
+			if status != 0 || !strings.Contains(out, "forged") || forgedLine.MatchString(out) {
+				t.Errorf("%v: status %d, and the row is not shown, or as another line:\n%s", args, status, out)
+			}
+		}
+		w.ask(http.MethodGet, d.opsURL()+"/v1/slots?spy=true", nil)
 		d.stop()
 		checkLines(t, d.text())
 		w.db.Exec(t, "UPDATE fencerow.ledger_pending SET next_retry_at = now() WHERE outbox_id < 1002")

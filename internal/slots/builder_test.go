@@ -273,6 +273,28 @@ func TestADocumentSurvivesItsReader(t *testing.T) {
 	}
 }
 
+func TestARowThatCameInPastTheChecksHidesNoOther(t *testing.T) {
+	const hostile = "a\x1b[31m\u009b\n\"é"
+	b := NewBuilder(stub{list: func(context.Context) ([]fencerow.Slot, error) {
+		return []fencerow.Slot{{
+			SlotID: hostile, Strategy: hostile, Currency: hostile,
+			PendingCash: []fencerow.CashDelta{{Currency: hostile}},
+		}, {SlotID: "b"}}, nil
+	}}, self, "worker-1", nil)
+	doc, err := ReadAnswer("ask", Request{Instance: self}, []byte(answer(t, b, false, "")))
+	check(t, err)
+	const want = `a\x1b[31m\u009b\n\"\u00e9`
+	s := doc.Slots[0]
+	for _, got := range []string{string(s.SlotID), *s.Strategy, *s.Currency, s.PendingCash[0].Currency} {
+		if got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	if len(doc.Slots) != 2 || doc.Slots[1].SlotID != "b" {
+		t.Errorf("got %+v", doc.Slots)
+	}
+}
+
 func TestAnswersAreMistrusted(t *testing.T) {
 	const slot = `{"slot_id":"a","strategy":null,"currency":null,"cash_balance":null,"ledger_version":null,` +
 		`"pending_cash_delta":[],"open_skips":0,"updated_at":null}`

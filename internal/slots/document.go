@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -56,7 +57,7 @@ func newDocument(instance fencerow.InstanceKey, list []fencerow.Slot) *Document 
 	for i := range list {
 		s := &list[i]
 		slot := Slot{
-			SlotID: s.SlotID, Strategy: optional(s.Strategy), Currency: optional(s.Currency),
+			SlotID: shown(s.SlotID), Strategy: optional(s.Strategy), Currency: optional(s.Currency),
 			LedgerVersion: s.LedgerVersion, PendingCash: make([]Cash, len(s.PendingCash)), OpenSkips: s.OpenSkips,
 		}
 		if s.CashBalance != nil {
@@ -68,7 +69,7 @@ func newDocument(instance fencerow.InstanceKey, list []fencerow.Slot) *Document 
 		}
 		for j, d := range s.PendingCash {
 			slot.PendingCash[j] = Cash{
-				Currency: d.Currency, Pending: d.Pending.String(), PendingCount: d.PendingCount,
+				Currency: shown(d.Currency), Pending: d.Pending.String(), PendingCount: d.PendingCount,
 				Blocked: d.Blocked.String(), BlockedCount: d.BlockedCount,
 			}
 		}
@@ -81,7 +82,22 @@ func optional(s string) *string {
 	if s == "" {
 		return nil
 	}
+	s = shown(s)
 	return &s
+}
+
+// shown returns a text as it is if it is printable ASCII, else with everything else escaped as in Go. The
+// database's checks keep other text out; one row that came past them must not make readers refuse all others.
+func shown[T ~string](s T) T {
+	if isPlain(string(s)) {
+		return s
+	}
+	quoted := strconv.QuoteToASCII(string(s))
+	return T(quoted[1 : len(quoted)-1])
+}
+
+func isPlain(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
 // render returns a document as one line.
@@ -143,7 +159,5 @@ func (d *Document) plain() bool {
 	if d.Spy != nil {
 		texts = append(texts, string(d.Worker), d.Metrics.Scope, string(d.Metrics.InstanceKey), d.Metrics.Reason)
 	}
-	return !slices.ContainsFunc(texts, func(text string) bool {
-		return strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' })
-	})
+	return !slices.ContainsFunc(texts, func(text string) bool { return !isPlain(text) })
 }
