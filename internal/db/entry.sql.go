@@ -119,7 +119,7 @@ prunable AS MATERIALIZED (
     SELECT l.outbox_id
     FROM latest l
     WHERE NOT EXISTS (
-            SELECT FROM fencerow.ledger_pending p WHERE p.outbox_id = l.outbox_id AND p.instance_key = $4::text
+            SELECT FROM fencerow.ledger_pending p WHERE p.outbox_id = l.outbox_id AND (p.instance_key = $4::text) IS TRUE
         )
         AND NOT EXISTS (
             SELECT

@@ -21,7 +21,7 @@ WITH page AS MATERIALIZED (
         AND NOT EXISTS (
             SELECT
             FROM fencerow.ledger_pending p
-            WHERE p.outbox_id = f.outbox_id AND p.instance_key = $1::text
+            WHERE p.outbox_id = f.outbox_id AND (p.instance_key = $1::text) IS TRUE
         )
         AND NOT EXISTS (
             SELECT
@@ -138,7 +138,7 @@ WHERE o.instance_key = $1::text
         AND NOT EXISTS (
             SELECT
             FROM fencerow.ledger_pending p
-            WHERE p.outbox_id = o.outbox_id AND p.instance_key = $1::text
+            WHERE p.outbox_id = o.outbox_id AND (p.instance_key = $1::text) IS TRUE
         )
     )
 GROUP BY o.status
@@ -233,7 +233,7 @@ unfinished AS MATERIALIZED (
     SELECT p.outbox_id
     FROM fencerow.ledger_pending p
     JOIN entry e ON e.outbox_id = p.outbox_id
-    WHERE p.instance_key = $2::text
+    WHERE (p.instance_key = $2::text) IS TRUE
 ),
 latest AS MATERIALIZED (
     SELECT o.life, o.status

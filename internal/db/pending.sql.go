@@ -35,7 +35,7 @@ FROM (
         AND NOT EXISTS (
             SELECT
             FROM fencerow.ledger_pending p
-            WHERE p.outbox_id = f.outbox_id AND p.instance_key = $1::text
+            WHERE p.outbox_id = f.outbox_id AND (p.instance_key = $1::text) IS TRUE
         )
         AND NOT EXISTS (
             SELECT

@@ -110,7 +110,7 @@ prunable AS MATERIALIZED (
     SELECT l.outbox_id
     FROM latest l
     WHERE NOT EXISTS (
-            SELECT FROM fencerow.ledger_pending p WHERE p.outbox_id = l.outbox_id AND p.instance_key = @instance_key::text
+            SELECT FROM fencerow.ledger_pending p WHERE p.outbox_id = l.outbox_id AND (p.instance_key = @instance_key::text) IS TRUE
         )
         AND NOT EXISTS (
             SELECT

@@ -13,7 +13,7 @@ WHERE o.instance_key = @instance_key::text
         AND NOT EXISTS (
             SELECT
             FROM fencerow.ledger_pending p
-            WHERE p.outbox_id = o.outbox_id AND p.instance_key = @instance_key::text
+            WHERE p.outbox_id = o.outbox_id AND (p.instance_key = @instance_key::text) IS TRUE
         )
     )
 GROUP BY o.status;
@@ -39,7 +39,7 @@ WITH page AS MATERIALIZED (
         AND NOT EXISTS (
             SELECT
             FROM fencerow.ledger_pending p
-            WHERE p.outbox_id = f.outbox_id AND p.instance_key = @instance_key::text
+            WHERE p.outbox_id = f.outbox_id AND (p.instance_key = @instance_key::text) IS TRUE
         )
         AND NOT EXISTS (
             SELECT
@@ -82,7 +82,7 @@ unfinished AS MATERIALIZED (
     SELECT p.outbox_id
     FROM fencerow.ledger_pending p
     JOIN entry e ON e.outbox_id = p.outbox_id
-    WHERE p.instance_key = @instance_key::text
+    WHERE (p.instance_key = @instance_key::text) IS TRUE
 ),
 latest AS MATERIALIZED (
     SELECT o.life, o.status

@@ -47,7 +47,7 @@ FROM (
         AND NOT EXISTS (
             SELECT
             FROM fencerow.ledger_pending p
-            WHERE p.outbox_id = f.outbox_id AND p.instance_key = @instance_key::text
+            WHERE p.outbox_id = f.outbox_id AND (p.instance_key = @instance_key::text) IS TRUE
         )
         AND NOT EXISTS (
             SELECT
