@@ -72,6 +72,15 @@ func natsScene(t *testing.T) []row {
 			w.as("desk-2", func() { w.run(settings, "slots") })
 			d.stop()
 		})},
+		{name: "question_refused", codes: []string{"nats_question_refused"}, drive: drive(func(t testing.TB) {
+			settings := url(natstest.Start(t, func(o *server.Options) {
+				o.Users = []*server.User{{Username: string(account), Permissions: &server.Permissions{
+					Publish: &server.SubjectPermission{Deny: []string{"trex.>"}},
+				}}}
+				o.NoAuthUser = string(account)
+			}))
+			w.run(settings, "slots")
+		})},
 		{name: "hostile_daemon", shown: []string{"daemon_answer_unreadable"}, drive: drive(func(t testing.TB) {
 			s := natstest.Start(t)
 			for _, answer := range []string{

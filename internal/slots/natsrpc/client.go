@@ -17,6 +17,8 @@ const (
 	ErrNobodyListens fencerow.Code = "nats_nobody_listens"
 	// ErrNoAnswer: no daemon of the instance answered in time.
 	ErrNoAnswer fencerow.Code = "nats_no_answer"
+	// ErrQuestionRefused: the server does not let us ask, or listen for the answer.
+	ErrQuestionRefused fencerow.Code = "nats_question_refused"
 )
 
 // askWithin is how long an answer is waited for. A daemon gives one earlier, if only a refusal.
@@ -28,7 +30,13 @@ func Ask(ctx context.Context, cfg Config, request slots.Request) (*slots.Documen
 	if err := request.Instance.Validate(); err != nil {
 		return nil, err
 	}
-	nc, err := connect(ctx, cfg, nil, func(*nats.Conn, *nats.Subscription, error) {})
+	within, refuse := context.WithCancelCause(ctx)
+	defer refuse(nil)
+	nc, err := connect(ctx, cfg, nil, func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		if errors.Is(err, nats.ErrPermissionViolation) { // No request returns it.
+			refuse(ErrQuestionRefused)
+		}
+	})
 	if err != nil && ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -36,10 +44,12 @@ func Ask(ctx context.Context, cfg Config, request slots.Request) (*slots.Documen
 		return nil, fencerow.NewError(op, codeOf(err), nil)
 	}
 	defer nc.Close()
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	within, cancel := context.WithTimeout(within, askWithin)
 	defer cancel()
-	answer, err := nc.RequestWithContext(ctx, slots.Subject, request.Document())
+	answer, err := nc.RequestWithContext(within, slots.Subject, request.Document())
 	switch {
+	case err != nil && errors.Is(context.Cause(within), ErrQuestionRefused):
+		return nil, fencerow.NewError(op, ErrQuestionRefused, nil)
 	case errors.Is(err, nats.ErrNoResponders):
 		return nil, fencerow.NewError(op, ErrNobodyListens, nil)
 	case errors.Is(err, context.DeadlineExceeded):

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 
 	"github.com/fourblocks2020/fencerow"
 	"github.com/fourblocks2020/fencerow/internal/slots"
@@ -180,14 +181,14 @@ func TestAServerThatIsDownAtStartIsOneRecord(t *testing.T) {
 }
 
 func TestStoppingLetsAnswersInFlightEnd(t *testing.T) {
-	nats := natstest.Start(t)
+	bus := natstest.Start(t)
 	entered, leave := make(chan struct{}), make(chan struct{})
-	d := up(t, Config{URL: nats.URL()}, self, func(ctx context.Context) ([]fencerow.Slot, error) {
+	d := up(t, Config{URL: bus.URL()}, self, func(ctx context.Context) ([]fencerow.Slot, error) {
 		entered <- struct{}{}
 		<-leave
 		return oneSlot(ctx)
 	})
-	a := newAsker(t, nats.URL())
+	a := newAsker(t, bus.URL())
 	a.send(string(slots.Request{Instance: self}.Document()))
 	<-entered
 	ended := make(chan struct{})
@@ -195,11 +196,28 @@ func TestStoppingLetsAnswersInFlightEnd(t *testing.T) {
 		d.stop()
 		close(ended)
 	}()
+	awaitDeaf(t, a.conn)
+	select {
+	case <-ended:
+		t.Error("it did not wait for the answer")
+	case <-time.After(100 * time.Millisecond): // too short, it would only fail to find a stop that does not wait
+	}
 	close(leave)
 	<-ended
 	if got := a.received(); len(got) != 1 || !strings.Contains(got[0], "slot-1") {
 		t.Errorf("got %q", got)
 	}
+}
+
+// awaitDeaf returns once no daemon listens any more. A malformed request is answered by any that does.
+func awaitDeaf(t *testing.T, conn *nats.Conn) {
+	t.Helper()
+	for began := time.Now(); time.Since(began) < patience; {
+		if _, err := conn.Request(slots.Subject, []byte("{"), time.Second); errors.Is(err, nats.ErrNoResponders) {
+			return
+		}
+	}
+	t.Fatal("requests are still heard")
 }
 
 func TestStoppingDoesNotWaitForAStoreThatHangs(t *testing.T) {
