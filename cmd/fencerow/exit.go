@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/fourblocks2020/fencerow"
 	"github.com/fourblocks2020/fencerow/internal/config"
@@ -110,16 +111,40 @@ var hints = map[fencerow.Code]string{
 		"(FENCEROW_NATS_CREDS_FILE, FENCEROW_NATS_TOKEN_FILE)",
 	natsrpc.ErrTLS: "check the server's certificate against --nats-ca-file (FENCEROW_NATS_CA_FILE), and that " +
 		"both sides want TLS",
+	natsrpc.ErrProtocol: "check that --nats-url leads to a NATS server: what answers there is none, or sends " +
+		"more than one does",
 	natsrpc.ErrNobodyListens: "no fencerowd listens on this NATS: check that one runs with FENCEROW_NATS_URL, " +
 		"and is allowed to subscribe to " + slots.Subject,
 	natsrpc.ErrNoAnswer: "other daemons may listen on this NATS, but none of this instance answered: check " +
 		"that fencerowd runs for it, and what its log says of nats",
-	natsrpc.ErrQuestionRefused: "the NATS server does not let this user publish to " + slots.Subject +
-		", or listen to _INBOX.>",
+	daemon.ErrDaemonAnswer: "what answered is no fencerowd, one of another version, or one of another instance; check " +
+		"the address, and what is in between",
 	slots.ErrAnswerTooLarge: "there are more slots than fit into one answer; ask with --ops-url",
 }
 
+// toldError is an error that a running daemon answered with: it is about the daemon's surroundings, and not
+// about this command's settings.
+type toldError struct{ error }
+
+func (e *toldError) Unwrap() error { return e.error }
+
+// told marks an error of asking a daemon.
+func told(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &toldError{err}
+}
+
+const hintOfTold = "the daemon says so of its own database: see its log, and run \"fencerow doctor\" with its settings"
+
 func hintOf(err error) string {
+	if asked, ok := errors.AsType[*toldError](err); ok {
+		own, ok := errors.AsType[*fencerow.Error](asked.error)
+		if ok && (strings.HasPrefix(string(own.Code()), "store_") || own.Code() == fencerow.ErrDSNInvalid) {
+			return hintOfTold
+		}
+	}
 	if outer, ok := errors.AsType[*migrate.Error](err); ok {
 		return outer.Hint
 	}

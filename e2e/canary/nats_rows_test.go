@@ -9,7 +9,9 @@ import (
 	"crypto/x509/pkix"
 	"errors"
 	"fmt"
+	"io"
 	"math/big"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -142,6 +144,9 @@ FROM generate_series(1, 100) n`)
 			s := natstest.Start(t, func(o *server.Options) { o.TLS, o.TLSConfig = true, hostileTLS(t) })
 			return map[string]string{"NATS_URL": "tls" + s.URL()[len("nats"):]}
 		}),
+		refusal("nats_protocol_refused", func(t testing.TB) map[string]string {
+			return map[string]string{"NATS_URL": "nats://" + rubbish(t)}
+		}),
 		{name: "nats_credentials_unreadable", codes: []string{"nats_credentials_unreadable"},
 			drive: drive(func(t testing.TB) {
 				// It is read before the server is asked; a daemon that starts has just read it.
@@ -165,7 +170,42 @@ FROM generate_series(1, 100) n`)
 			d.await("nats_subject_refused")
 			d.stop()
 		})},
+		{name: "nats_answer_refused", codes: []string{"nats_answer_refused"}, drive: drive(func(t testing.TB) {
+			bus := natstest.Start(t, func(o *server.Options) {
+				o.Users = []*server.User{{Username: string(account), Permissions: &server.Permissions{
+					Publish: &server.SubjectPermission{Deny: []string{string(account)}},
+				}}}
+				o.NoAuthUser = string(account)
+			})
+			d := w.start(url(bus))
+			d.await("nats connected")
+			conn, err := nats.Connect(bus.URL())
+			check(t, err)
+			defer conn.Close()
+			check(t, conn.PublishRequest(slots.Subject, string(account), []byte(`{"instance_key":"desk-1"}`)))
+			d.await("nats_answer_refused")
+			d.stop()
+		})},
 	}
+}
+
+// rubbish listens until the test ends, tells whoever connects what is no protocol, and returns its address.
+func rubbish(t testing.TB) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(conn, "-ERR '"+hostile(providerText)+"'\r\n")
+			_ = conn.Close()
+		}
+	}()
+	return listener.Addr().String()
 }
 
 // hostileTLS is a certificate that nobody trusts, full of secrets.

@@ -79,9 +79,14 @@ func deaf(t *testing.T, n int) (urls string, calls chan net.Conn) {
 
 // The client library waits for each of them in turn.
 func TestNeitherStoppingNorAskingWaitsForServersThatSayNothing(t *testing.T) {
-	for name, ends := range map[string]func(t *testing.T, cfg Config) (end func()){
-		"Stopping": func(t *testing.T, cfg Config) func() { return run(t, cfg, self, oneSlot, time.Minute).stop },
-		"Asking": func(t *testing.T, cfg Config) func() {
+	for name, tt := range map[string]struct {
+		connections int
+		begin       func(t *testing.T, cfg Config) (end func())
+	}{
+		"Stopping": {2, func(t *testing.T, cfg Config) func() {
+			return run(t, cfg, self, oneSlot, time.Minute).stop
+		}},
+		"Asking": {1, func(t *testing.T, cfg Config) func() {
 			ctx, cancel := context.WithCancel(t.Context())
 			answer := make(chan error, 1)
 			go func() {
@@ -94,18 +99,20 @@ func TestNeitherStoppingNorAskingWaitsForServersThatSayNothing(t *testing.T) {
 					t.Errorf("got %v", err)
 				}
 			}
-		},
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			urls, calls := deaf(t, 4)
-			end := ends(t, Config{URL: urls})
-			conn := <-calls
+			end := tt.begin(t, Config{URL: urls})
+			for range tt.connections {
+				conn := <-calls
+				defer conn.Close()
+			}
 			began := time.Now()
 			end()
 			if took := time.Since(began); took > connectWithin/2 {
 				t.Errorf("it took %s", took)
 			}
-			check(t, conn.Close())
 			if len(calls) != 0 {
 				t.Error("another server was tried")
 			}
@@ -170,24 +177,5 @@ func TestTLSIsDemandedAndChecked(t *testing.T) {
 				t.Errorf("got %v, want %v", err, tt.want)
 			}
 		})
-	}
-}
-
-func TestASubjectThatIsRefusedIsOneNotice(t *testing.T) {
-	nats := natstest.Start(t, func(o *server.Options) {
-		o.Users = []*server.User{{Username: "nobody", Permissions: &server.Permissions{
-			Subscribe: &server.SubjectPermission{Deny: []string{slots.Subject}},
-		}}}
-		o.NoAuthUser = "nobody"
-	})
-	d := run(t, Config{URL: nats.URL()}, self, oneSlot, time.Minute)
-	got := d.log.await(t, 2)
-	slices.Sort(got) // both come from goroutines of their own
-	if want := []string{"nats connected", "notice nats_subject_refused"}; !slices.Equal(got, want) {
-		t.Errorf("it logs %q, want %q", got, want)
-	}
-	d.stop()
-	if n := len(d.log.events(t)); n != 2 {
-		t.Errorf("it logs %d records", n)
 	}
 }

@@ -32,7 +32,7 @@ func Ask(ctx context.Context, cfg Config, request slots.Request) (*slots.Documen
 	}
 	within, refuse := context.WithCancelCause(ctx)
 	defer refuse(nil)
-	nc, err := connect(ctx, cfg, nil, func(_ *nats.Conn, _ *nats.Subscription, err error) {
+	nc, _, err := connect(ctx, cfg, nil, func(_ *nats.Conn, _ *nats.Subscription, err error) {
 		if errors.Is(err, nats.ErrPermissionViolation) { // No request returns it.
 			refuse(ErrQuestionRefused)
 		}
@@ -56,8 +56,8 @@ func Ask(ctx context.Context, cfg Config, request slots.Request) (*slots.Documen
 		return nil, fencerow.NewError(op, ErrNoAnswer, nil)
 	case errors.Is(err, context.Canceled):
 		return nil, err
-	case err != nil:
-		return nil, fencerow.NewError(op, codeOf(err), nil)
+	case err != nil: // The connection may know better why there is none.
+		return nil, fencerow.NewError(op, codeOf(errors.Join(err, nc.LastError())), nil)
 	}
 	return slots.ReadAnswer(op, request, answer.Data)
 }

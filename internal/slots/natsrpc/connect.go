@@ -3,7 +3,6 @@ package natsrpc
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"net"
 	"time"
@@ -38,21 +37,22 @@ type Config struct {
 }
 
 const (
-	connectWithin = 2 * time.Second  // connecting to one server, handshakes included
+	connectWithin = 2 * time.Second  // to a server's first words, TLS included; and again to its consent
 	pingEvery     = 10 * time.Second // a server that is gone without a word is noticed after three
 	maxPings      = 2
 	writeWithin   = 2 * time.Second // of a server that does not read
 )
 
 // connect makes one connection, which nobody but the caller makes again; once it is made, it outlives ctx.
-// closed is called once when it ends, asked for or not.
+// closed is called once when it ends, asked for or not. cut ends it without waiting for anything.
 func connect(
 	ctx context.Context, cfg Config, closed nats.ConnHandler, failed nats.ErrHandler,
-) (*nats.Conn, error) {
-	dialer := &dialer{ctx: ctx, disarm: func() bool { return true }}
+) (nc *nats.Conn, cut func(), err error) {
+	dialer := &dialer{ctx: ctx, tls: cfg.TLS, disarm: func() bool { return true }}
 	options := []nats.Option{
 		nats.SetCustomDialer(dialer),
 		nats.SkipHostLookup(), // which would heed no context
+		nats.IgnoreDiscoveredServers(),
 		nats.Name("fencerow"),
 		nats.NoReconnect(),
 		nats.Timeout(connectWithin),
@@ -70,43 +70,23 @@ func connect(
 	if cfg.Token != nil {
 		token, err := cfg.Token()
 		if err != nil {
-			return nil, ErrCredentialsUnreadable
+			return nil, nil, ErrCredentialsUnreadable
 		}
 		options = append(options, nats.Token(token.Reveal()))
 	}
 	if cfg.Creds != nil {
 		creds, err := cfg.Creds()
 		if err != nil {
-			return nil, ErrCredentialsUnreadable
+			return nil, nil, ErrCredentialsUnreadable
 		}
 		options = append(options, nats.UserCredentialBytes([]byte(creds.Reveal())))
 	}
-	nc, err := nats.Connect(cfg.URL, options...)
+	nc, err = nats.Connect(cfg.URL, options...)
 	dialer.disarm()
 	if err != nil {
-		return nil, codeOf(err)
+		return nil, nil, codeOf(err)
 	}
-	return nc, nil
-}
-
-// dialer lets a context end what the client library waits for while it connects: one server after the other,
-// each of which may accept and say nothing. It serves one attempt to connect, which dials from one goroutine.
-type dialer struct {
-	ctx    context.Context
-	disarm func() bool // has ctx no longer close the last connection
-}
-
-// Dial connects to one server, for the client library.
-func (d *dialer) Dial(network, address string) (net.Conn, error) {
-	d.disarm()
-	within, cancel := context.WithTimeout(d.ctx, connectWithin)
-	defer cancel()
-	var plain net.Dialer
-	conn, err := plain.DialContext(within, network, address)
-	if err == nil {
-		d.disarm = context.AfterFunc(d.ctx, func() { _ = conn.Close() }) // it carried nothing yet
-	}
-	return conn, err
+	return nc, func() { _ = dialer.raw.Close() }, nil
 }
 
 // WellFormed reports whether creds hold a user's JWT and its key.
@@ -135,16 +115,9 @@ func codeOf(err error) fencerow.Code {
 			return ErrCredentials
 		}
 	}
-	if errors.Is(err, nats.ErrSecureConnRequired) || errors.Is(err, nats.ErrSecureConnWanted) || ofTLS(err) {
+	// The server may refuse our certificate after the handshake.
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "remote error" {
 		return ErrTLS
 	}
 	return ErrUnreachable
-}
-
-func ofTLS(err error) bool {
-	_, alert := errors.AsType[tls.AlertError](err)
-	_, header := errors.AsType[tls.RecordHeaderError](err)
-	_, verification := errors.AsType[*tls.CertificateVerificationError](err)
-	_, authority := errors.AsType[x509.UnknownAuthorityError](err)
-	return alert || header || verification || authority
 }

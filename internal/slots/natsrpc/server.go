@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,13 +17,13 @@ import (
 	"github.com/fourblocks2020/fencerow/internal/slots"
 )
 
+// ErrSubjectRefused says that the server does not let the daemon listen for requests.
+const ErrSubjectRefused fencerow.Code = "nats_subject_refused"
+
 // Bounds of a [Server].
 const (
 	firstPause = 250 * time.Millisecond // before a lost connection is made again; it doubles
 	maxPause   = 5 * time.Second
-	// maxWaiting bounds the requests of a connection that have arrived and were not looked at yet, for each
-	// group. What comes beyond is dropped.
-	maxWaiting = 256
 	// maxDrain bounds how long stopping may take.
 	maxDrain = 2 * time.Second
 )
@@ -42,7 +43,7 @@ type Server struct {
 	builder *slots.Builder
 	obs     *observe.Observer
 	drain   time.Duration
-	refused sync.Once // the notice that the server refuses the subject
+	refused sync.Once // the notice that the server refuses an answer
 	up      atomic.Bool
 }
 
@@ -57,162 +58,144 @@ func NewServer(cfg Config, builder *slots.Builder, obs *observe.Observer, grace 
 
 // Run answers until ctx ends, then lets answers in flight end. It is called once.
 func (s *Server) Run(ctx context.Context) {
-	down, pause := false, firstPause
-	for {
+	var why outage
+	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+		var since time.Time
 		err := s.session(ctx, func() {
+			since = time.Now()
 			s.up.Store(true)
 			s.obs.NATSConnected()
-			down, pause = false, firstPause
+			why = outage{}
 		})
 		s.up.Store(false)
 		if ctx.Err() != nil {
 			return
 		}
-		if !down {
-			s.obs.NATSDisconnected(codeOf(err))
-			down = true
+		if code := codeOf(err); why.isNews(code, time.Now()) {
+			s.obs.NATSDisconnected(code)
+		}
+		if !since.IsZero() && time.Since(since) > maxPause {
+			pause = firstPause
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(pause/2 + rand.N(pause)): //nolint:gosec // spreads reconnects, hides nothing
 		}
-		pause = min(2*pause, maxPause)
 	}
 }
 
-// session is the life of one connection: it returns why that ended, or nil once ctx did and everything in
-// flight is answered. up is called when requests arrive.
-func (s *Server) session(ctx context.Context, up func()) error {
-	lost := make(chan error, 1)
-	nc, err := connect(ctx, s.cfg, func(nc *nats.Conn) { lost <- nc.LastError() }, s.failed)
+// session is the life of both connections, one for each group. Over one connection each request would come
+// twice, and a server that permits one answer to a request would have it used up by that. It returns why it
+// ended, or nil once ctx did and everything in flight is answered. up is called when requests arrive over
+// both.
+func (s *Server) session(ctx context.Context, up func()) (why error) {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	groups := map[string]handler{
+		groupOf(s.builder.Instance()): answerOwn,
+		malformedGroup:                refuseMalformed,
+	}
+	ready, ended := make(chan struct{}, len(groups)), make(chan error, len(groups))
+	for group, handle := range groups {
+		go func() { ended <- s.attend(ctx, group, handle, ready) }()
+	}
+	for deaf, running := len(groups), len(groups); running > 0; {
+		select {
+		case <-ready:
+			if deaf--; deaf == 0 && ctx.Err() == nil {
+				up()
+			}
+		case err := <-ended:
+			if running--; why == nil {
+				why = err
+			}
+			end()
+		}
+	}
+	return why
+}
+
+// attend is the life of one connection, on which requests are heard as one of a group: it returns why that
+// ended, or nil once ctx did and everything in flight is answered. It tells ready when requests arrive.
+func (s *Server) attend(ctx context.Context, group string, handle handler, ready chan<- struct{}) error {
+	lost, deaf := make(chan error, 1), make(chan error, 1)
+	closed := func(nc *nats.Conn) { lost <- nc.LastError() }
+	failed := func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		if s.refuses(err) {
+			select {
+			case deaf <- ErrSubjectRefused:
+			default: // It has been told.
+			}
+		}
+	}
+	nc, cut, err := connect(ctx, s.cfg, closed, failed)
 	if err != nil {
 		return err
 	}
 	answering, abandon := context.WithCancel(context.WithoutCancel(ctx))
-	a := &answerer{builder: s.builder, conn: nc}
+	a := &answerer{builder: s.builder, conn: nc, room: make(chan struct{}, maxInFlight)}
 	defer func() {
 		nc.Close()
 		abandon()
 		a.wait()
 	}()
-	listening, err := a.listen(answering)
+	// Who is not answered by half of the time gets a refusal; a server that does not take it holds nothing up.
+	defer context.AfterFunc(ctx, func() {
+		time.AfterFunc(s.drain/2, abandon)
+		time.AfterFunc(s.drain, cut)
+	})()
+	subscription, err := a.listen(answering, group, handle)
 	if err != nil {
 		return err
 	}
 	if err := noted(ctx, nc); err != nil {
 		return err
 	}
-	up()
+	if ofSubscription(nc.LastError()) { // The handler may not have been called yet.
+		return ErrSubjectRefused
+	}
+	ready <- struct{}{}
 	select {
 	case err := <-lost:
 		return err
+	case err := <-deaf:
+		return err
 	case <-ctx.Done():
 	}
+	_ = subscription.Drain() // fails only if the connection is gone, and the requests with it
+	a.wait()
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.drain)
 	defer cancel()
-	defer context.AfterFunc(late, abandon)()
-	for _, subscription := range listening {
-		_ = subscription.Drain() // fails only if the connection is gone, and the requests with it
-	}
-	a.wait()
 	_ = nc.FlushWithContext(late) // who asked may have gone away
 	return nil
-}
-
-// failed takes what the client library would print to standard error.
-func (s *Server) failed(_ *nats.Conn, _ *nats.Subscription, err error) {
-	if errors.Is(err, nats.ErrPermissionViolation) {
-		s.refused.Do(func() { s.obs.Notify(observe.NoticeNATSRefused) })
-	}
-}
-
-// answerer answers what comes over one connection.
-type answerer struct {
-	builder  *slots.Builder
-	conn     *nats.Conn
-	hearing  sync.WaitGroup
-	inFlight sync.WaitGroup
 }
 
 // noted returns once the server has noted what was asked of it.
 func noted(ctx context.Context, nc *nats.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, connectWithin)
 	defer cancel()
-	return nc.FlushWithContext(ctx)
-}
-
-// listen subscribes. Requests are heard until the connection or ctx ends, or the subscriptions are drained.
-func (a *answerer) listen(ctx context.Context) ([]*nats.Subscription, error) {
-	var all []*nats.Subscription
-	for group, handle := range map[string]handler{
-		groupOf(a.builder.Instance()): a.answerOwn,
-		malformedGroup:                a.refuseMalformed,
-	} {
-		subscription, err := a.conn.QueueSubscribeSync(slots.Subject, group)
-		if err != nil {
-			return nil, err
-		}
-		if err := subscription.SetPendingLimits(maxWaiting, maxWaiting*slots.MaxRequest); err != nil {
-			return nil, err
-		}
-		a.hearing.Go(func() { hear(ctx, subscription, handle) })
-		all = append(all, subscription)
+	if err := nc.FlushWithContext(ctx); err != nil {
+		return errors.Join(err, nc.LastError())
 	}
-	return all, nil
+	return nil
 }
 
-// wait returns when nothing is heard any more and everything is answered.
-func (a *answerer) wait() {
-	a.hearing.Wait()
-	a.inFlight.Wait()
-}
-
-// handler takes a request that wants an answer, or why it cannot be read.
-type handler func(ctx context.Context, m *nats.Msg, request slots.Request, malformed error)
-
-func hear(ctx context.Context, subscription *nats.Subscription, handle handler) {
-	for {
-		m, err := subscription.NextMsgWithContext(ctx)
-		switch {
-		case errors.Is(err, nats.ErrSlowConsumer): // Some were dropped.
-		case err != nil:
-			return
-		case m.Reply != "":
-			take(ctx, m, handle)
-		}
+// refuses takes what the client library would print to standard error, and reports whether nothing is heard
+// any more. An answer that may not be sent ends nothing: the reply subject is the asker's choice.
+func (s *Server) refuses(err error) bool {
+	if ofSubscription(err) {
+		return true
 	}
-}
-
-// take contains a panic: what anybody can send must not end the daemon.
-func take(ctx context.Context, m *nats.Msg, handle handler) {
-	defer func() { _ = recover() }()
-	request, err := slots.ParseRequest(m.Data)
-	handle(ctx, m, request, err)
-}
-
-// answerOwn answers a request for the own instance, beside others: the builder bounds how many.
-func (a *answerer) answerOwn(ctx context.Context, m *nats.Msg, request slots.Request, malformed error) {
-	if malformed != nil || request.Instance != a.builder.Instance() {
-		return
+	if errors.Is(err, nats.ErrPermissionViolation) {
+		s.refused.Do(func() { s.obs.Notify(observe.NoticeNATSAnswerRefused) })
 	}
-	a.inFlight.Go(func() {
-		line, _ := a.builder.Answer(ctx, request.Spy)
-		a.respond(m, line)
-	})
+	return false
 }
 
-func (a *answerer) refuseMalformed(_ context.Context, m *nats.Msg, _ slots.Request, malformed error) {
-	if malformed != nil {
-		a.respond(m, slots.Refusal(fencerow.ErrInvalidInput))
-	}
-}
-
-// respond sends an answer if the server takes one of its size, else a refusal. Who asks again after a lost
-// connection gets another answer.
-func (a *answerer) respond(m *nats.Msg, line []byte) {
-	if int64(len(line)) > a.conn.MaxPayload() {
-		line = slots.Refusal(slots.ErrAnswerTooLarge)
-	}
-	_ = m.Respond(line)
+// ofSubscription reports whether a server's error is that it does not let us listen. Only its text tells that
+// from an answer that may not be sent.
+func ofSubscription(err error) bool {
+	return errors.Is(err, nats.ErrMaxSubscriptionsExceeded) || errors.Is(err, nats.ErrPermissionViolation) &&
+		strings.Contains(err.Error(), "for Subscription to ")
 }

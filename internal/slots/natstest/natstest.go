@@ -73,6 +73,15 @@ func (s *Server) Stop() {
 	s.running = nil
 }
 
+// Change changes the options of the server while it runs.
+func (s *Server) Change(change func(*server.Options)) {
+	s.t.Helper()
+	change(&s.options)
+	if err := s.running.ReloadOptions(s.options.Clone()); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // Address returns HOST:PORT.
 func (s *Server) Address() string {
 	return net.JoinHostPort(s.options.Host, strconv.Itoa(s.options.Port))
