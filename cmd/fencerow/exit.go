@@ -117,6 +117,8 @@ var hints = map[fencerow.Code]string{
 		"and is allowed to subscribe to " + slots.Subject,
 	natsrpc.ErrNoAnswer: "other daemons may listen on this NATS, but none of this instance answered: check " +
 		"that fencerowd runs for it, and what its log says of nats",
+	natsrpc.ErrQuestionRefused: "the NATS server does not let this user publish to " + slots.Subject +
+		", or listen to _INBOX.>",
 	daemon.ErrDaemonAnswer: "what answered is no fencerowd, one of another version, or one of another instance; check " +
 		"the address, and what is in between",
 	slots.ErrAnswerTooLarge: "there are more slots than fit into one answer; ask with --ops-url",
