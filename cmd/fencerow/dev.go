@@ -19,6 +19,7 @@ import (
 	"github.com/fourblocks2020/fencerow/internal/daemon"
 	"github.com/fourblocks2020/fencerow/internal/ledger"
 	"github.com/fourblocks2020/fencerow/internal/ledgerstub"
+	"github.com/fourblocks2020/fencerow/internal/loopback"
 	"github.com/fourblocks2020/fencerow/internal/memstore"
 	"github.com/fourblocks2020/fencerow/internal/observe"
 	"github.com/fourblocks2020/fencerow/internal/slots"
@@ -68,7 +69,7 @@ func (c *devCmd) Validate() error {
 
 func loopbackPort(address string) (port int, ok bool) {
 	host, name, err := net.SplitHostPort(address)
-	if err != nil || !daemon.LoopbackHost(host) {
+	if err != nil || !loopback.Names(host) {
 		return 0, false
 	}
 	port, err = net.LookupPort("tcp", name)

@@ -11,11 +11,12 @@ import (
 
 	"github.com/fourblocks2020/fencerow"
 	"github.com/fourblocks2020/fencerow/internal/daemon"
+	"github.com/fourblocks2020/fencerow/internal/secretfile"
 )
 
 func TestTheConnectionString(t *testing.T) {
 	const dsn = "postgres://u:p%25" + sentinel + "@127.0.0.1:1/db"
-	path := file(t, dsn+"\n")
+	path, long := file(t, dsn+"\n"), file(t, strings.Repeat("a", secretfile.MaxLine+1))
 	tests := []struct {
 		name      string
 		variables map[string]string
@@ -32,7 +33,7 @@ func TestTheConnectionString(t *testing.T) {
 		{"FileEmpty", map[string]string{"FENCEROW_DSN_FILE": file(t, "\n")}, "", "--dsn-file (FENCEROW_DSN_FILE)"},
 		{"FileOfTwoLines", map[string]string{"FENCEROW_DSN_FILE": file(t, dsn+"\n"+dsn)}, "",
 			"--dsn-file (FENCEROW_DSN_FILE)"},
-		{"FileTooLarge", map[string]string{"FENCEROW_DSN_FILE": file(t, strings.Repeat("a", maxSecretFile+1))}, "",
+		{"FileTooLarge", map[string]string{"FENCEROW_DSN_FILE": long}, "",
 			"--dsn-file (FENCEROW_DSN_FILE)"},
 		{"Directory", map[string]string{"FENCEROW_DSN_FILE": t.TempDir()}, "", "--dsn-file (FENCEROW_DSN_FILE)"},
 		{"Device", map[string]string{"FENCEROW_DSN_FILE": os.DevNull}, "", "--dsn-file (FENCEROW_DSN_FILE)"},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fourblocks2020/fencerow/internal/daemon"
+	"github.com/fourblocks2020/fencerow/internal/loopback"
 )
 
 const (
@@ -44,7 +45,7 @@ func (d *Daemon) Validate() error {
 	if _, err := net.LookupPort("tcp", port); err != nil {
 		return inputError("ops_listen", "has a port that is not a number from 0 to 65535")
 	}
-	if d.OpsTokenFile == "" && !daemon.LoopbackHost(host) {
+	if d.OpsTokenFile == "" && !loopback.Names(host) {
 		return inputError("ops_listen", "is not on loopback; that needs --ops-token-file (FENCEROW_OPS_TOKEN_FILE)")
 	}
 	return nil

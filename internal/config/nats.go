@@ -8,7 +8,8 @@ import (
 	"strings"
 
 	"github.com/fourblocks2020/fencerow"
-	"github.com/fourblocks2020/fencerow/internal/daemon"
+	"github.com/fourblocks2020/fencerow/internal/loopback"
+	"github.com/fourblocks2020/fencerow/internal/secretfile"
 	"github.com/fourblocks2020/fencerow/internal/slots/natsrpc"
 )
 
@@ -80,7 +81,7 @@ func (n *NATS) Exposed() (settings []string) {
 	for _, file := range []struct{ setting, path string }{
 		{"nats_creds_file", n.CredsFile}, {"nats_token_file", n.TokenFile}, {"nats_key_file", n.KeyFile},
 	} {
-		if daemon.FileExposed(file.path) {
+		if secretfile.Exposed(file.path) {
 			settings = append(settings, file.setting)
 		}
 	}
@@ -88,7 +89,7 @@ func (n *NATS) Exposed() (settings []string) {
 }
 
 func (n *NATS) readCreds() (fencerow.Secret, error) {
-	b, ok := readFile(n.CredsFile, maxSecretFile)
+	b, ok := secretfile.Read(n.CredsFile, secretfile.MaxLine)
 	creds := fencerow.NewSecret(string(b))
 	if !ok || !natsrpc.WellFormed(creds) {
 		return fencerow.Secret{}, inputError("nats_creds_file",
@@ -100,15 +101,15 @@ func (n *NATS) readCreds() (fencerow.Secret, error) {
 func (n *NATS) tls() (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if n.CAFile != "" {
-		pem, ok := readFile(n.CAFile, maxPEM)
+		pem, ok := secretfile.Read(n.CAFile, maxPEM)
 		config.RootCAs = x509.NewCertPool()
 		if !ok || !config.RootCAs.AppendCertsFromPEM(pem) {
 			return nil, inputError("nats_ca_file", "cannot be read, or holds no PEM certificate")
 		}
 	}
 	if n.CertFile != "" {
-		certPEM, hasCert := readFile(n.CertFile, maxPEM)
-		keyPEM, hasKey := readFile(n.KeyFile, maxPEM)
+		certPEM, hasCert := secretfile.Read(n.CertFile, maxPEM)
+		keyPEM, hasKey := secretfile.Read(n.KeyFile, maxPEM)
 		cert, err := tls.X509KeyPair(certPEM, keyPEM)
 		if !hasCert || !hasKey || err != nil {
 			return nil, inputError("nats_cert_file", "and --nats-key-file are not a readable PEM key pair")
@@ -148,7 +149,7 @@ func parseNATSURL(list string) (secure, local bool, err error) {
 			return false, false, inputError(field, "must not mix nats:// and tls://")
 		}
 		secure = u.Scheme == "tls"
-		local = local && daemon.LoopbackHost(u.Hostname())
+		local = local && loopback.Names(u.Hostname())
 	}
 	return secure, local, nil
 }

@@ -3,19 +3,16 @@ package daemon
 import (
 	"crypto/sha256"
 	"crypto/subtle"
-	"io"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"sync/atomic"
 
 	"github.com/fourblocks2020/fencerow"
+	"github.com/fourblocks2020/fencerow/internal/loopback"
 	"github.com/fourblocks2020/fencerow/internal/observe"
+	"github.com/fourblocks2020/fencerow/internal/secretfile"
 )
-
-// maxToken bounds a token file, in bytes.
-const maxToken = 16 << 10
 
 // bearer checks the token that requests must carry. The file is read for each of them, so that a new token
 // counts at once; while it cannot be read nobody is let in, which is noticed once.
@@ -30,33 +27,16 @@ const opsTokenFile = "ops_token_file"
 
 func newBearer(path string, obs *observe.Observer) (*bearer, error) {
 	b := &bearer{path: path, obs: obs}
-	if _, ok := b.read(); !ok {
+	if _, ok := secretfile.ReadToken(b.path); !ok {
 		return nil, &fencerow.InputError{Field: opsTokenFile,
 			Problem: "names a file that cannot be read, is empty, or is not one line of printable ASCII"}
 	}
 	return b, nil
 }
 
-// read accepts a regular file: opening a pipe could block for ever.
-func (b *bearer) read() (token string, ok bool) {
-	info, err := os.Stat(b.path)
-	if err != nil || !info.Mode().IsRegular() {
-		return "", false
-	}
-	file, err := os.Open(b.path)
-	if err != nil {
-		return "", false
-	}
-	defer file.Close() //nolint:errcheck // only read
-	content, err := io.ReadAll(io.LimitReader(file, maxToken+1))
-	token = strings.TrimSpace(string(content))
-	printable := !strings.ContainsFunc(token, func(r rune) bool { return r < ' ' || r > '~' })
-	return token, err == nil && len(content) <= maxToken && token != "" && printable
-}
-
 // admits compares hashes, so that neither the time nor the length tells anything of the token.
 func (b *bearer) admits(r *http.Request) bool {
-	token, ok := b.read()
+	token, ok := secretfile.ReadToken(b.path)
 	if unreadable := !ok; b.noticed.Swap(unreadable) != unreadable && unreadable {
 		b.obs.FileNotice(observe.NoticeTokenFileUnreadable, opsTokenFile)
 	}
@@ -74,7 +54,7 @@ func (o *ops) admit(next http.Handler) http.Handler {
 		switch {
 		case sameOrigin.Check(r) != nil:
 			writeError(w, http.StatusForbidden, codeOriginRefused)
-		case o.tokens == nil && !LoopbackHost(hostOf(r)):
+		case o.tokens == nil && !loopback.Names(hostOf(r)):
 			writeError(w, http.StatusForbidden, codeHostRefused)
 		case o.tokens != nil && !o.tokens.admits(r):
 			w.Header().Set("WWW-Authenticate", "Bearer")
@@ -90,16 +70,4 @@ func hostOf(r *http.Request) string {
 		return host
 	}
 	return strings.Trim(r.Host, "[]")
-}
-
-// LoopbackHost reports whether host names this machine only. An empty one means every interface.
-func LoopbackHost(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
-// FileExposed reports whether users other than the file's owner and group can read or change it.
-func FileExposed(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().Perm()&0o006 != 0
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fourblocks2020/fencerow"
 	"github.com/fourblocks2020/fencerow/internal/observe"
+	"github.com/fourblocks2020/fencerow/internal/secretfile"
 	"github.com/fourblocks2020/fencerow/internal/slots"
 	"github.com/fourblocks2020/fencerow/internal/version"
 	"github.com/fourblocks2020/fencerow/internal/writer"
@@ -141,7 +142,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		address = listener.Addr().String()
 	}
 	d.obs.Started(d.cfg.Worker, version.String(), address)
-	if FileExposed(d.cfg.OpsTokenFile) {
+	if secretfile.Exposed(d.cfg.OpsTokenFile) {
 		d.obs.FileNotice(observe.NoticeTokenFileReadable, opsTokenFile)
 	}
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fourblocks2020/fencerow"
+	"github.com/fourblocks2020/fencerow/internal/loopback"
 	"github.com/fourblocks2020/fencerow/internal/observe"
 )
 
@@ -47,7 +48,7 @@ func newOps(d *Daemon) (*ops, error) {
 		if o.tokens, err = newBearer(d.cfg.OpsTokenFile, d.obs); err != nil {
 			return nil, err
 		}
-	case !LoopbackHost(host):
+	case !loopback.Names(host):
 		return nil, errOpsExposed
 	}
 	o.listen = o.bind

@@ -160,7 +160,7 @@ func TestAWebPageCannotReachALoopbackListener(t *testing.T) {
 			func(r *http.Request) { r.Host = "evil.example:8311" }, http.StatusForbidden},
 		{"ButToolsCan", http.MethodPost, "/v1/process/a", nil, http.StatusOK},
 		{"AlsoByLocalhost", http.MethodPost, "/v1/process/a",
-			func(r *http.Request) { r.Host = "localhost:8311" }, http.StatusOK},
+			func(r *http.Request) { r.Host = "LocalHost:8311" }, http.StatusOK},
 		{"AlsoByTheOtherProtocol", http.MethodPost, "/v1/process/a",
 			func(r *http.Request) { r.Host = "[::1]:8311" }, http.StatusOK},
 	}

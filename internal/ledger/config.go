@@ -3,12 +3,12 @@ package ledger
 import (
 	"fmt"
 	"net"
-	"net/netip"
 	"net/url"
 	"strings"
 	"time"
 
 	"github.com/fourblocks2020/fencerow"
+	"github.com/fourblocks2020/fencerow/internal/loopback"
 )
 
 // Defaults and bounds of a [Config].
@@ -129,7 +129,7 @@ func parseURL(field, s string, allowInsecure bool) (*url.URL, error) {
 		return nil, inputError(field, "must not have a fragment (#)")
 	case u.Hostname() == "" || strings.HasSuffix(u.Host, ":"):
 		return nil, inputError(field, "has no host, or an empty port")
-	case u.Scheme == "http" && !allowInsecure && !namesLoopback(u.Hostname()):
+	case u.Scheme == "http" && !allowInsecure && !loopback.Names(u.Hostname()):
 		return nil, inputError(field, "must use https for a ledger on another machine, or allow insecure delivery")
 	}
 	if port := u.Port(); port != "" {
@@ -138,15 +138,6 @@ func parseURL(field, s string, allowInsecure bool) (*url.URL, error) {
 		}
 	}
 	return u, nil
-}
-
-// namesLoopback is a check of the text only. The dialer checks the address that it resolves to.
-func namesLoopback(host string) bool {
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	addr, err := netip.ParseAddr(host)
-	return err == nil && addr.Unmap().IsLoopback()
 }
 
 // isToken reports whether s is a token of RFC 9110 section 5.6.2.

@@ -11,7 +11,11 @@ import (
 	"time"
 
 	"github.com/fourblocks2020/fencerow"
+	"github.com/fourblocks2020/fencerow/internal/secretfile"
 )
+
+// maxPEM bounds a file of certificates or a key, in bytes: several times a bundle of all public authorities.
+const maxPEM = 4 << 20
 
 // dialError is all that is kept of an error met before the first byte of a request could be written.
 type dialError struct{ reason fencerow.ReasonCode }
@@ -46,7 +50,7 @@ func tlsConfig(c Config) (*tls.Config, error) {
 		ClientSessionCache: tls.NewLRUClientSessionCache(0),
 	}
 	if c.CAFile != "" {
-		pem, ok := readFile(c.CAFile, maxPEM)
+		pem, ok := secretfile.Read(c.CAFile, maxPEM)
 		if !ok {
 			return nil, inputError("ledger_ca_file", "cannot be read, or is no file of at most 4 MiB")
 		}
@@ -56,8 +60,8 @@ func tlsConfig(c Config) (*tls.Config, error) {
 		}
 	}
 	if c.CertFile != "" {
-		certPEM, hasCert := readFile(c.CertFile, maxPEM)
-		keyPEM, hasKey := readFile(c.KeyFile, maxPEM)
+		certPEM, hasCert := secretfile.Read(c.CertFile, maxPEM)
+		keyPEM, hasKey := secretfile.Read(c.KeyFile, maxPEM)
 		cert, err := tls.X509KeyPair(certPEM, keyPEM)
 		if !hasCert || !hasKey || err != nil {
 			return nil, inputError("ledger_cert_file", "and ledger_key_file are not a readable PEM key pair")

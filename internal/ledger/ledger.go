@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fourblocks2020/fencerow"
+	"github.com/fourblocks2020/fencerow/internal/secretfile"
 )
 
 const (
@@ -87,7 +88,7 @@ func newTransport(d *dialer, idle int) *http.Transport {
 // TokenFileExposed reports whether users other than the token file's owner and group can read or change it,
 // which an operator should be warned of.
 func (h *HTTP) TokenFileExposed() bool {
-	return h.token != nil && readableByOthers(h.token.path)
+	return h.token != nil && secretfile.Exposed(h.token.path)
 }
 
 // Close closes idle connections. Deliveries in flight go on.

@@ -1,18 +1,14 @@
 package ledger
 
 import (
-	"os"
-	"strings"
 	"sync"
 	"time"
+
+	"github.com/fourblocks2020/fencerow/internal/secretfile"
 )
 
-const (
-	// maxToken bounds a token file, in bytes.
-	maxToken = 16 << 10
-	// tokenReread is how old a read token may be before the file is looked at again.
-	tokenReread = time.Second
-)
+// tokenReread is how old a read token may be before the file is looked at again.
+const tokenReread = time.Second
 
 // tokenFile is the credential, read from a file that an operator or a secret manager may replace at any time.
 // Reading the small file again is exact, where comparing its modification time is not: two writes can share
@@ -35,7 +31,7 @@ func (t *tokenFile) header() ([]string, bool) {
 	defer t.mu.Unlock()
 	now := time.Now()
 	if t.readAt.IsZero() || now.Sub(t.readAt) >= t.reread {
-		token, ok := readToken(t.path)
+		token, ok := secretfile.ReadToken(t.path)
 		switch {
 		case !ok:
 			t.value = nil
@@ -57,25 +53,4 @@ func (t *tokenFile) refused() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.readAt = time.Time{}
-}
-
-// readToken accepts one line of printable ASCII.
-func readToken(path string) (string, bool) {
-	b, ok := readFile(path, maxToken)
-	if !ok {
-		return "", false
-	}
-	token := strings.TrimSpace(string(b))
-	for i := range len(token) {
-		if token[i] < ' ' || token[i] > '~' {
-			return "", false
-		}
-	}
-	return token, token != ""
-}
-
-// readableByOthers reports whether users other than the file's owner and group can read or change it.
-func readableByOthers(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().Perm()&0o006 != 0
 }

@@ -2,11 +2,11 @@ package webhook
 
 import (
 	"net"
-	"net/netip"
 	"net/url"
 	"strings"
 
 	"github.com/fourblocks2020/fencerow"
+	"github.com/fourblocks2020/fencerow/internal/loopback"
 )
 
 // maxURL bounds the receiver's address, in bytes.
@@ -52,7 +52,7 @@ func (c *Config) address() (*url.URL, error) {
 		return nil, inputError(field, "must not have a fragment (#)")
 	case u.Hostname() == "" || strings.HasSuffix(u.Host, ":"):
 		return nil, inputError(field, "has no host, or an empty port")
-	case u.Scheme == "http" && !c.AllowInsecure && !namesLoopback(u.Hostname()):
+	case u.Scheme == "http" && !c.AllowInsecure && !loopback.Names(u.Hostname()):
 		return nil, inputError(field, "must use https for a receiver on another machine, or allow plain http")
 	}
 	if port := u.Port(); port != "" {
@@ -61,10 +61,4 @@ func (c *Config) address() (*url.URL, error) {
 		}
 	}
 	return u, nil
-}
-
-// namesLoopback is a check of the text only. The dialer checks the address that it resolves to.
-func namesLoopback(host string) bool {
-	addr, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && addr.Unmap().IsLoopback()
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/fourblocks2020/fencerow"
+	"github.com/fourblocks2020/fencerow/internal/secretfile"
 )
 
 const urlField, secretField = "alert_webhook_url", "alert_webhook_secret_file"
@@ -38,7 +39,7 @@ func TestBadSettingsAreRefusedWithoutTheirValues(t *testing.T) {
 		"ShortKey":         {address, secretFile(t, "whsec_"+key(minKey-1)), secretField},
 		"LongKey":          {address, secretFile(t, "whsec_"+key(maxKey+1)), secretField},
 		"TwoLines":         {address, secretFile(t, secretText+"\n"+secretText), secretField},
-		"LargeFile":        {address, secretFile(t, secretText+strings.Repeat("\n", 2000)), secretField},
+		"LargeFile":        {address, secretFile(t, secretText+strings.Repeat("\n", secretfile.MaxLine)), secretField},
 		"BrokenLineInside": {address, secretFile(t, secretText[:20]+"\n"+secretText[20:]), secretField},
 	} {
 		_, err := New(Config{URL: fencerow.NewSecret(tt.url), SecretFile: tt.file})

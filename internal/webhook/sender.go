@@ -4,12 +4,12 @@ import (
 	"context"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"sync"
 	"time"
 
 	"github.com/fourblocks2020/fencerow"
 	"github.com/fourblocks2020/fencerow/internal/observe"
+	"github.com/fourblocks2020/fencerow/internal/secretfile"
 )
 
 const (
@@ -84,8 +84,7 @@ func New(cfg Config) (*Sender, error) {
 // SecretFileExposed reports whether users other than the file's owner and group can read or change it, which
 // an operator should be warned of.
 func (s *Sender) SecretFileExposed() bool {
-	info, err := os.Stat(s.secretFile)
-	return err == nil && info.Mode().Perm()&0o006 != 0
+	return secretfile.Exposed(s.secretFile)
 }
 
 // Alert queues an alert, or drops it when the queue is full or closed. It does not block.

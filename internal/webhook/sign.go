@@ -4,42 +4,27 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
-	"io"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/fourblocks2020/fencerow"
+	"github.com/fourblocks2020/fencerow/internal/secretfile"
 )
 
 const (
 	secretPrefix = "whsec_"
 	// minKey and maxKey bound the key, in bytes, as Standard Webhooks does.
 	minKey, maxKey = 24, 64
-	// maxSecretFile bounds the file that holds the secret, in bytes.
-	maxSecretFile = 1 << 10
 )
 
-// readKey reads the signing key. A regular file is asked for: opening a pipe could block for ever.
+// readKey reads the signing key.
 func readKey(path string) (key fencerow.Secret, ok bool) {
-	info, err := os.Stat(path)
-	if err != nil || !info.Mode().IsRegular() {
-		return key, false
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return key, false
-	}
-	defer file.Close() //nolint:errcheck // only read
-	content, err := io.ReadAll(io.LimitReader(file, maxSecretFile+1))
-	if err != nil || len(content) > maxSecretFile {
-		return key, false
-	}
-	text, isSecret := strings.CutPrefix(strings.TrimSpace(string(content)), secretPrefix)
+	line, ok := secretfile.ReadLine(path)
+	text, isSecret := strings.CutPrefix(line, secretPrefix)
 	raw, err := base64.StdEncoding.Strict().DecodeString(text)
-	if !isSecret || err != nil || strings.ContainsAny(text, "\r\n") || len(raw) < minKey || len(raw) > maxKey {
+	if !ok || !isSecret || err != nil || len(raw) < minKey || len(raw) > maxKey {
 		return key, false
 	}
 	return fencerow.NewSecret(string(raw)), true
