@@ -26,7 +26,8 @@ import (
 type rogue struct {
 	info   string      // members of its first line, beside what it must say
 	secure *tls.Config // nil for none
-	// say is called once for each connection, when something is subscribed to. w is what the client reads.
+	// say is called once for each connection, when something is subscribed to or asked. Nothing more is read
+	// before it returns. w is what the client reads.
 	say func(w io.Writer)
 }
 
@@ -56,22 +57,16 @@ func (r *rogue) serve(conn net.Conn) {
 		conn = tls.Server(conn, r.secure)
 		defer conn.Close()
 	}
-	subscribed, said := false, false
+	subscribed, asked, said := false, false, false
 	for lines := bufio.NewScanner(conn); lines.Scan(); {
-		switch word, _, _ := strings.Cut(lines.Text(), " "); word {
-		case "SUB":
-			subscribed = true
-		case "PING":
+		word, _, _ := strings.Cut(lines.Text(), " ")
+		subscribed, asked = subscribed || word == "SUB", asked || word == "PUB"
+		if word == "PING" {
 			_, _ = io.WriteString(conn, "PONG\r\n")
-			if subscribed && !said {
-				said = true
-				go r.say(conn) // beside what is read on
-			}
-		case "PUB", "HPUB":
-			if !said {
-				said = true
-				go r.say(conn)
-			}
+		}
+		if !said && (asked || subscribed && word == "PING") {
+			said = true
+			r.say(conn)
 		}
 	}
 }
@@ -230,5 +225,34 @@ func TestWhatAServerMaySendIsHeard(t *testing.T) {
 	slices.Sort(got) // both come from goroutines of their own
 	if want := []string{"nats connected", "notice nats_answer_refused"}; !slices.Equal(got, want) {
 		t.Errorf("it logs %q", got)
+	}
+}
+
+// What is written to such a server waits in the buffers of the connection, until they are full.
+func TestStoppingDoesNotWaitForAServerThatDoesNotRead(t *testing.T) {
+	const grace = 2 * time.Second
+	question := string(slots.Request{Instance: self}.Document())
+	full := make([]fencerow.Slot, 6000) // nearly as large as the server takes
+	for i := range full {
+		full[i].SlotID = "slot"
+	}
+	r := &rogue{say: func(w io.Writer) {
+		for range 50 {
+			say("MSG trex.slots.req 1 r " + strconv.Itoa(len(question)) + "\r\n" + question + "\r\n")(w)
+		}
+		<-t.Context().Done()
+	}}
+	looks := make(chan struct{}, 50)
+	d := run(t, Config{URL: r.start(t)}, self, func(context.Context) ([]fencerow.Slot, error) {
+		looks <- struct{}{}
+		return full, nil
+	}, grace)
+	for range 6 {
+		<-looks
+	}
+	began := time.Now()
+	d.stop()
+	if took := time.Since(began); took > grace/2 {
+		t.Errorf("stopping took %s", took)
 	}
 }
