@@ -18,8 +18,8 @@ func lastAlerts(sender *webhook.Sender, grace time.Duration) time.Duration {
 	return min(grace/4, 2*time.Second)
 }
 
-// startAlerts has alerts sent, and returns what tells and sends the last ones within a time, once however often
-// it is called. sender may be nil.
+// startAlerts has alerts sent, and returns what tells and sends the last ones within a time, once however
+// often it is called. sender may be nil.
 func startAlerts(observer *observe.Observer, sender *webhook.Sender, within time.Duration) (stop func()) {
 	if sender == nil {
 		return observer.CloseAlerts

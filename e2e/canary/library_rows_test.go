@@ -317,7 +317,8 @@ func formScene(*testing.T) []row {
 					func() (observe.Metrics, error) { return observe.Metrics{}, evil },
 					func() (observe.Metrics, error) { panic(evil) },
 				} {
-					line, _ := slots.NewBuilder(memstore.New(memstore.Options{}), desk, "canary", read).Answer(t.Context(), true)
+					builder := slots.NewBuilder(memstore.New(memstore.Options{}), desk, "canary", read)
+					line, _ := builder.Answer(t.Context(), true)
 					w.see("an answer about slots", string(line))
 				}
 			}

@@ -126,13 +126,14 @@ func TestPollsThatFailAreToldOnceWithTheStoresCode(t *testing.T) {
 func TestAHoldIsToldByReadinessAndMakesNobodyLessReady(t *testing.T) {
 	t.Run("OfTheTarget", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			b := newPipedBench(t, newScripted(idle))
+			w := newScripted(idle)
+			b := newPipedBench(t, w)
 			stop := b.start()
 			pass(interval / 2)
 			if doc := b.ready(""); doc.TargetHeld != nil || doc.InstanceHeld || doc.NATSConnected != nil {
 				t.Errorf("got %+v", doc)
 			}
-			began := b.d.pollers[0].writer.(*scripted).start.Add(interval / 2)
+			began := w.start.Add(interval / 2)
 			b.d.obs.TargetFailed(0)
 			b.d.obs.TargetHeld("throttled")
 			pass(interval)

@@ -59,7 +59,7 @@ func (o *Observer) StoreFailing(why fencerow.Code) {
 	if why == "" {
 		why = reasonRunOnceFailed
 	}
-	o.write(slog.LevelWarn, "store failing", slog.String(keyReason, safe(why)))
+	o.write(slog.LevelWarn, "store failing", slog.String(keyReason, reason(fencerow.ReasonCode(why))))
 	o.alerts.mu.Lock()
 	defer o.alerts.mu.Unlock()
 	s := &o.alerts.store
@@ -72,7 +72,7 @@ func (o *Observer) StoreRestored() {
 	o.alerts.mu.Lock()
 	defer o.alerts.mu.Unlock()
 	s := &o.alerts.store
-	o.write(slog.LevelInfo, "store restored", slog.String(keyReason, safe(s.reason)))
+	o.write(slog.LevelInfo, "store restored", slog.String(keyReason, reason(s.reason)))
 	o.ends(s, AlertStoreRestored)
 }
 
@@ -137,7 +137,7 @@ func (o *Observer) NotReady(code fencerow.Code) {
 		code = reasonStartFailed
 	}
 	o.write(slog.LevelWarn, "notice",
-		slog.String(keyReason, string(NoticeNotReady)), slog.String(keyCode, safe(code)))
+		slog.String(keyReason, string(NoticeNotReady)), slog.String(keyCode, reason(fencerow.ReasonCode(code))))
 }
 
 // Notify logs a notice as a warning.

@@ -78,7 +78,8 @@ func answer(t *testing.T, b *Builder, spy bool, want fencerow.Code) string {
 
 func TestCountersThatCannotBeReadDoNotHurtTheSlots(t *testing.T) {
 	want := `{"instance_key":"instance-a","slots":` + oneSlotText + `,"worker":"worker-1",` +
-		`"oldest_due_age_sec":0,"ledger_outbox_metrics":{"available":false,"scope":"process_lifetime","instance_key":"instance-a",` +
+		`"oldest_due_age_sec":0,"ledger_outbox_metrics":{"available":false,"scope":"process_lifetime",` +
+		`"instance_key":"instance-a",` +
 		`"reason":"ledger_outbox_metrics_unavailable"}}`
 	for name, reader := range map[string]Reader{
 		"Missing": nil,
