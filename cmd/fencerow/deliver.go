@@ -130,7 +130,8 @@ func (c *processCmd) process(ctx context.Context, a *app) (daemon.ProcessResult,
 		if err != nil {
 			return daemon.ProcessResult{}, err
 		}
-		return client.Process(ctx, c.Delivery.Own.Instance.Key(), c.Entry.id(), c.ForceDue)
+		result, err := client.Process(ctx, c.Delivery.Own.Instance.Key(), c.Entry.id(), c.ForceDue)
+		return result, told(err)
 	}
 	d, err := c.Delivery.open(ctx, a.stderr)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/fourblocks2020/fencerow"
+	"github.com/fourblocks2020/fencerow/internal/config"
 )
 
 //nolint:lll // a struct tag cannot be wrapped
@@ -60,12 +61,12 @@ func (c *enqueueCmd) Run(ctx context.Context, a *app) error {
 	}
 	in, size, closeInput, err := a.openLines(c.File)
 	if err != nil {
-		return err
+		return a.finishEnqueue(enqueueDoc{}, err)
 	}
 	defer closeInput()
 	store, err := openStore(ctx, &c.Own.Database)
 	if err != nil {
-		return err
+		return a.finishEnqueue(enqueueDoc{}, err)
 	}
 	defer store.Close()
 	show := newProgress(a.stderr)
@@ -78,8 +79,11 @@ func (c *enqueueCmd) Run(ctx context.Context, a *app) error {
 	return a.finishEnqueue(e.doc, err)
 }
 
-// finishEnqueue prints what was done, also when an error ended it.
+// finishEnqueue prints what was done, also when an error ended it, but for wrong usage.
 func (a *app) finishEnqueue(doc enqueueDoc, err error) error {
+	if _, wrong := config.UsageText(err); wrong {
+		return err
+	}
 	printed := a.print(doc, func(t *table) {
 		t.line("%d inserted, %d duplicate, %d in conflict", doc.Inserted, doc.Duplicate, doc.Conflict)
 	})
@@ -101,7 +105,7 @@ func (c *enqueueCmd) enqueueOne(ctx context.Context, a *app) error {
 	}
 	store, err := openStore(ctx, &c.Own.Database)
 	if err != nil {
-		return err
+		return a.finishEnqueue(enqueueDoc{}, err)
 	}
 	defer store.Close()
 	e := enqueuer{app: a, store: store, instance: c.Own.Instance.Key()}
@@ -136,7 +140,7 @@ func readPayload(path string, stdin io.Reader) ([]byte, error) {
 	if path != "-" {
 		file, err := os.Open(path)
 		if err != nil {
-			return nil, usage("--payload-file", "cannot be opened")
+			return nil, usage("--payload-file", "%s", unopened(err))
 		}
 		defer file.Close() //nolint:errcheck // only read
 		in = file

@@ -56,6 +56,38 @@ func TestEnqueueOneFromFlags(t *testing.T) {
 	}
 }
 
+// The document is promised also when an error ends the command; wrong usage is refused before there is one.
+func TestEnqueuePrintsItsDocumentAlsoWhenAnErrorEndsIt(t *testing.T) {
+	t.Parallel()
+	db := pgtest.NewDatabase(t, schema)
+	c := at(db.DSN(), desk)
+	file := filepath.Join(t.TempDir(), "lines")
+	if err := os.WriteFile(file, []byte(line("a")+"no entry\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if doc := document[enqueueDoc](t, c, 1, "enqueue", file); doc != (enqueueDoc{}) {
+		t.Errorf("%+v", doc)
+	}
+	nowhere := at("postgres://u:p@127.0.0.1:1/db", desk)
+	if doc := document[enqueueDoc](t, nowhere.reading(line("a")), 1, "enqueue", "-"); doc != (enqueueDoc{}) {
+		t.Errorf("%+v", doc)
+	}
+	for _, w := range []struct{ arg, says string }{
+		{"/nonexistent/file", "<file> does not exist"},
+		{"--payload-file=/nonexistent/file", "--payload-file does not exist"},
+	} {
+		args := []string{"--json", "enqueue", w.arg}
+		if strings.HasPrefix(w.arg, "--") {
+			args = append(args, "--correlation-id=a", "--entry-kind=fill")
+		}
+		r := c.want(t, 80, args...)
+		mustContain(t, r.stderr, w.says)
+		if r.stdout != "" {
+			t.Errorf("%s: %q", w.arg, r.stdout)
+		}
+	}
+}
+
 func TestEnqueueReadsThePayloadFromAFile(t *testing.T) {
 	t.Parallel()
 	db := pgtest.NewDatabase(t, schema)

@@ -119,8 +119,8 @@ var hints = map[fencerow.Code]string{
 		"that fencerowd runs for it, and what its log says of nats",
 	natsrpc.ErrQuestionRefused: "the NATS server does not let this user publish to " + slots.Subject +
 		", or listen to _INBOX.>",
-	daemon.ErrDaemonAnswer: "what answered is no fencerowd, one of another version, or one of another instance; check " +
-		"the address, and what is in between",
+	daemon.ErrDaemonAnswer: "what answered is no fencerowd, one of another version, or one of another " +
+		"instance; check the address, and what is in between",
 	slots.ErrAnswerTooLarge: "there are more slots than fit into one answer; ask with --ops-url",
 }
 
@@ -138,7 +138,8 @@ func told(err error) error {
 	return &toldError{err}
 }
 
-const hintOfTold = "the daemon says so of its own database: see its log, and run \"fencerow doctor\" with its settings"
+const hintOfTold = "the daemon says so of its own database: see its log, and run \"fencerow doctor\" " +
+	"with its settings"
 
 func hintOf(err error) string {
 	if asked, ok := errors.AsType[*toldError](err); ok {

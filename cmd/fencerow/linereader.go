@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 
 	"github.com/fourblocks2020/fencerow"
@@ -68,7 +69,7 @@ func (a *app) openLines(path string) (in io.Reader, size int64, closeInput func(
 	if path != "-" {
 		file, err := os.Open(path)
 		if err != nil {
-			return nil, 0, closeInput, usage("<file>", "cannot be opened")
+			return nil, 0, closeInput, usage("<file>", "%s", unopened(err))
 		}
 		in, closeInput = file, func() { _ = file.Close() } // only read
 	}
@@ -88,6 +89,18 @@ func (a *app) openLines(path string) (in io.Reader, size int64, closeInput func(
 		return nil, 0, func() {}, err
 	}
 	return in, size - start, closeInput, nil
+}
+
+// unopened says why a file cannot be opened, without its name: it may be a secret pasted into the wrong
+// place.
+func unopened(err error) string {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "does not exist"
+	case errors.Is(err, fs.ErrPermission):
+		return "may not be read by this user"
+	}
+	return "cannot be opened"
 }
 
 // regularFile returns the file that in is and its size, or nil if it is something that can be read only once.

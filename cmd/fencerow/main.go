@@ -11,7 +11,6 @@ import (
 	"log"
 	"os"
 	"os/signal"
-	"syscall"
 
 	"github.com/alecthomas/kong"
 
@@ -61,7 +60,7 @@ func main() {
 	// net/http prints through the standard logger what a ledger sends after its answer, and offers no other
 	// place for it.
 	log.SetOutput(io.Discard)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), config.StopSignals()...)
 	context.AfterFunc(ctx, stop) // A second signal ends the process at once.
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
@@ -74,6 +73,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		panic(fmt.Sprintf("fencerow: the command line is malformed: %v", err))
 	}
 	parsed, err := parser.Parse(args)
+	for _, warning := range config.Warnings(os.Environ()) {
+		fmt.Fprintf(stderr, "fencerow: %s\n", warning)
+	}
 	if err != nil {
 		text, _ := config.UsageText(err)
 		fmt.Fprintf(stderr, "fencerow: %s\nRun %q for what can be given.\n", text, commandOf(err)+" --help")

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/fourblocks2020/fencerow/internal/config"
 	"github.com/fourblocks2020/fencerow/internal/slots"
 	"github.com/fourblocks2020/fencerow/internal/slots/natsrpc"
@@ -28,11 +30,31 @@ Exit status: 0 answered; 1 nobody answered, or the daemon cannot; 3 the daemon a
 instance.`
 }
 
+// BeforeApply has a flag win over the other's variable: a file of settings may name a NATS server for the
+// daemon.
+//
+//nolint:unparam // kong demands the result
+func (c *slotsCmd) BeforeApply(parsed *kong.Context) error {
+	given := map[string]bool{}
+	for _, element := range parsed.Path {
+		if element.Flag != nil {
+			given[element.Flag.Name] = true
+		}
+	}
+	switch ops, nats := given["ops-url"], given["nats-url"]; {
+	case ops && !nats:
+		c.NATS = config.NATS{}
+	case nats && !ops:
+		c.Ops = config.OpsClient{}
+	}
+	return nil
+}
+
 // Validate demands one way to ask.
 func (c *slotsCmd) Validate() error {
 	if c.Ops.Given() == c.NATS.Given() {
 		return usage("either --ops-url (FENCEROW_OPS_URL) or --nats-url (FENCEROW_NATS_URL)",
-			"must be given, and not both")
+			"must be given, and not both; a flag wins over the other's variable")
 	}
 	return nil
 }
@@ -62,13 +84,15 @@ func (c *slotsCmd) ask(ctx context.Context, request slots.Request) (*slots.Docum
 		if err != nil {
 			return nil, err
 		}
-		return natsrpc.Ask(ctx, cfg, request)
+		doc, err := natsrpc.Ask(ctx, cfg, request)
+		return doc, told(err)
 	}
 	client, err := c.Ops.Open()
 	if err != nil {
 		return nil, err
 	}
-	return client.Slots(ctx, request)
+	doc, err := client.Slots(ctx, request)
+	return doc, told(err)
 }
 
 // sums shows what is pending and what is blocked, each currency that has any.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -263,6 +264,45 @@ func TestSlotsNeedOneWayToAsk(t *testing.T) {
 		}
 	}
 	mustContain(t, command{}.want(t, 80, both[:3]...).stderr, "--instance-key")
+}
+
+// A file of settings names a NATS server for the daemon; who gives a flag means the flag.
+func TestAFlagWinsOverTheOthersVariable(t *testing.T) {
+	t.Parallel()
+	bus := natstest.Start(t)
+	ops := startSlotsDaemon(t, slotsScene(t), nil, bus.URL())
+	awaitAnswers(t, ops, bus.URL())
+	c := command{env: []string{"FENCEROW_INSTANCE_KEY=" + desk}}
+	for _, url := range []string{"nats://127.0.0.1:1", "not an address"} {
+		c.with("FENCEROW_NATS_URL="+url).want(t, 0, "slots", "--ops-url", ops)
+	}
+	c.with("FENCEROW_OPS_URL=http://127.0.0.1:1").want(t, 0, "slots", "--nats-url", bus.URL())
+	both := c.with("FENCEROW_OPS_URL="+ops, "FENCEROW_NATS_URL="+bus.URL())
+	mustContain(t, both.want(t, 80, "slots").stderr, "not both")
+}
+
+// What a daemon says of its own database is not put right by this command's settings.
+func TestWhatADaemonSaysOfItsDatabaseIsHintedAtAsThat(t *testing.T) {
+	t.Parallel()
+	for _, code := range []string{"store_unavailable", "store_credentials_refused"} {
+		answering := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = w.Write([]byte(`{"error":"` + code + `"}`))
+		}))
+		t.Cleanup(answering.Close)
+		c := command{env: []string{"FENCEROW_INSTANCE_KEY=" + desk, "FENCEROW_OPS_URL=" + answering.URL}}
+		for _, args := range [][]string{{"slots"}, {"process", "a"}} {
+			r := c.want(t, 1, args...)
+			mustContain(t, r.stderr, code, "of its own database")
+			if strings.Contains(r.stderr, "FENCEROW_DSN") {
+				t.Errorf("%v: %s", args, r.stderr)
+			}
+		}
+	}
+	silent := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(silent.Close)
+	c := command{env: []string{"FENCEROW_INSTANCE_KEY=" + desk, "FENCEROW_OPS_URL=" + silent.URL}}
+	mustContain(t, c.want(t, 1, "slots").stderr, "daemon_answer_unreadable", "is no fencerowd")
 }
 
 // What the daemon of a real store knows is what the store knows of its own instance.

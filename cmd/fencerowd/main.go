@@ -1,7 +1,8 @@
 // Command fencerowd delivers one instance's ledger entries: it polls the outbox, posts what is due to the
 // ledger and records what the ledger said, until it is told to stop.
 //
-// The first SIGTERM or SIGINT stops it in order, with status 0; a second one ends it at once, with status 1.
+// The first SIGTERM, SIGINT or SIGHUP stops it in order, with status 0; a second one ends it at once, with
+// status 1.
 // It writes its log to standard error and nothing to standard output. Exit status: 0 stopped, 1 failure, 80
 // usage.
 package main
@@ -13,7 +14,6 @@ import (
 	"log"
 	"os"
 	"os/signal"
-	"syscall"
 
 	"github.com/fourblocks2020/fencerow/internal/config"
 )
@@ -24,10 +24,10 @@ func main() {
 	log.SetOutput(io.Discard)
 	config.CollectLessOften()
 	ctx, stop := context.WithCancel(context.Background())
-	// One channel takes both signals: giving the second back to the default action would lose one that comes
+	// One channel takes all signals: giving the second back to the default action would lose one that comes
 	// while that is being done.
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(signals, config.StopSignals()...)
 	go func() {
 		<-signals
 		stop()

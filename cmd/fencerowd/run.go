@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 
 	"github.com/alecthomas/kong"
 
@@ -53,7 +54,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (status i
 	if err != nil {
 		panic("fencerowd: the definition of the command line is wrong: " + err.Error())
 	}
-	if _, err = parser.Parse(args); err == nil {
+	_, err = parser.Parse(args)
+	for _, warning := range config.Warnings(os.Environ()) {
+		say(stderr, warning)
+	}
+	if err == nil {
 		err = serve(ctx, &line, stderr)
 	}
 	if err == nil {
@@ -78,6 +83,10 @@ func describe(err error) string {
 	}
 	if schema, ok := errors.AsType[*daemon.SchemaError](err); ok {
 		return schema.Error()
+	}
+	if errors.Is(err, daemon.ErrOpsListen) {
+		return string(daemon.ErrOpsListen) + ": --ops-listen (FENCEROW_OPS_LISTEN) is taken by another process, " +
+			"or is no address of this machine"
 	}
 	if own, ok := errors.AsType[*fencerow.Error](err); ok {
 		return own.Error()

@@ -2,6 +2,7 @@ package config
 
 import (
 	"os"
+	"strings"
 	"time"
 
 	"github.com/fourblocks2020/fencerow"
@@ -23,7 +24,7 @@ const (
 //
 //nolint:lll // a struct tag cannot be wrapped
 type Database struct {
-	DSNFile      string        `name:"dsn-file" env:"FENCEROW_DSN_FILE" placeholder:"FILE" group:"Database" help:"File that holds the PostgreSQL connection string. Without it the variable FENCEROW_DSN holds the string; there is no flag for it."`
+	DSNFile      string        `name:"dsn-file" env:"FENCEROW_DSN_FILE" placeholder:"FILE" group:"Database" help:"File that holds the PostgreSQL connection string. Without it the variable FENCEROW_DSN holds the string; there is no flag for it. User and password are read again for each connection."`
 	MaxConns     int32         `name:"db-max-conns" env:"FENCEROW_DB_MAX_CONNS" default:"8" group:"Database" help:"Connections at most, 1 to 1000."`
 	StoreTimeout time.Duration `name:"store-timeout" env:"FENCEROW_STORE_TIMEOUT" default:"2s" group:"Database" help:"Bound of a statement, of a wait for a lock, and of connecting; 100ms to 1m."`
 }
@@ -43,15 +44,34 @@ func (d *Database) Validate() error {
 // Given reports whether a connection string was given.
 func (d *Database) Given() bool { return d.DSNFile != "" || os.Getenv(DSNVariable) != "" }
 
-// DSN returns the connection string. It is an [*fencerow.InputError] if there is none.
+// DSN returns the connection string. The error is an [*fencerow.InputError] if there is none, or of code
+// ErrDSNInvalid.
 func (d *Database) DSN() (fencerow.Secret, error) {
 	dsn, err := readUnlistable(DSNVariable, "dsn_file", d.DSNFile)
-	if err != nil || !dsn.IsZero() {
+	if err != nil {
 		return dsn, err
+	}
+	if !dsn.IsZero() {
+		return dsn, checkURL(dsn)
 	}
 	return fencerow.Secret{}, &fencerow.InputError{Field: DSNVariable,
 		Problem: "is missing; it holds the PostgreSQL connection " +
 			"string, or --dsn-file (" + variablePrefix + "DSN_FILE) names a file that does"}
+}
+
+// checkURL refuses a URL whose password is not percent-encoded: what stands behind a # in it would be
+// dropped, and what stands behind a / be taken for the name of the database.
+func checkURL(dsn fencerow.Secret) error {
+	scheme, rest, isURL := strings.Cut(dsn.Reveal(), "://")
+	if !isURL || scheme != "postgres" && scheme != "postgresql" {
+		return nil
+	}
+	address, _, _ := strings.Cut(rest, "?")
+	_, database, _ := strings.Cut(address, "/")
+	if strings.Contains(rest, "#") || strings.ContainsAny(database, "/@") {
+		return fencerow.NewError("parse the DSN", fencerow.ErrDSNInvalid, nil)
+	}
+	return nil
 }
 
 // Within returns the settings for work under claims of the given lease: what locks is bounded well below it,
@@ -68,8 +88,12 @@ func (d *Database) Open(application string) (*pgstore.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := pgstore.Open(pgstore.Config{
+	cfg := pgstore.Config{
 		DSN: dsn, MaxConns: d.MaxConns, Timeout: d.StoreTimeout, ApplicationName: application,
-	})
+	}
+	if d.DSNFile != "" {
+		cfg.Current = d.DSN
+	}
+	store, err := pgstore.Open(cfg)
 	return store, asFlag(err)
 }

@@ -40,7 +40,8 @@ func UsageText(err error) (text string, ok bool) {
 		return input.Error(), true
 	}
 	if errors.Is(err, fencerow.ErrDSNInvalid) {
-		return dsnSettings + " is not a PostgreSQL connection string", true
+		return dsnSettings + " is not a PostgreSQL connection string; in a URL, percent-encode what is special " +
+			"in the password: @ is %40, / is %2F, # is %23, % is %25", true
 	}
 	if parse, ok := errors.AsType[*kong.ParseError](err); ok {
 		return withoutValues(parse.Error()), true
@@ -65,8 +66,8 @@ func withoutValues(text string) string {
 		source = " (from " + text[m[2]:m[3]] + ")"
 		text = text[:m[0]]
 	}
-	if i := strings.Index(text, " but got "); i >= 0 {
-		return text[:i] + source
+	if expected, got, found := strings.Cut(text, " but got "); found {
+		return expected + advice(expected, got) + source
 	}
 	if m := unexpected.FindStringSubmatch(text); m != nil {
 		return "unexpected " + m[1] + m[2]
@@ -78,6 +79,18 @@ func withoutValues(text string) string {
 		return text + source // what is quoted there are names of commands and flags
 	}
 	return quotedValue.ReplaceAllLiteralString(text, "the value") + source
+}
+
+// advice says how what was expected is written, and not what was given.
+func advice(expected, got string) string {
+	flag, what, _ := strings.Cut(expected, ": ")
+	switch {
+	case strings.HasPrefix(got, `"-`) && strings.HasPrefix(flag, "--"):
+		return "; for a value that begins with - write " + flag + "=VALUE"
+	case what == "expected duration":
+		return ", such as 30s or 5m"
+	}
+	return ""
 }
 
 // asFlag names a setting in an error as the user knows it: batch_limit is --batch-limit and

@@ -29,6 +29,10 @@ const viewTimeout = 60 * time.Second
 type Config struct {
 	// DSN is a libpq connection string or URL. It is parsed and forgotten.
 	DSN fencerow.Secret
+	// Current, unless it is nil, returns the DSN as it is now. It is called for each connection that is made,
+	// which takes its user and password, and nothing else, so that new ones count without a restart. While it
+	// fails, or returns what is no DSN, those that were good last are taken. It must be safe for concurrent use.
+	Current func() (fencerow.Secret, error)
 	// MaxConns bounds the pool; zero means 8.
 	MaxConns int32
 	// Timeout is 100 ms to 1 min; zero means [DefaultTimeout]. A claim uses a fifteenth of its lease where that
@@ -80,7 +84,28 @@ func Open(cfg Config) (*Store, error) {
 		cfg.ApplicationName = "fencerow"
 	}
 	poolConfig.ConnConfig.RuntimeParams["application_name"] = cfg.ApplicationName
+	if cfg.Current != nil {
+		poolConfig.BeforeConnect = currentCredentials(cfg.Current)
+	}
 	return open(poolConfig, cfg.Timeout)
+}
+
+// currentCredentials gives each connection the user and the password that the DSN has when it is made.
+func currentCredentials(
+	current func() (fencerow.Secret, error),
+) func(context.Context, *pgx.ConnConfig) error {
+	var good atomic.Pointer[pgx.ConnConfig]
+	return func(_ context.Context, conn *pgx.ConnConfig) error {
+		if dsn, err := current(); err == nil {
+			if parsed, err := pgx.ParseConfig(dsn.Reveal()); err == nil {
+				good.Store(parsed)
+			}
+		}
+		if last := good.Load(); last != nil {
+			conn.User, conn.Password = last.User, last.Password
+		}
+		return nil
+	}
 }
 
 func open(poolConfig *pgxpool.Config, timeout time.Duration) (*Store, error) {
