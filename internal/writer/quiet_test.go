@@ -72,13 +72,22 @@ func TestAHoldThatHasNothingToProbe(t *testing.T) {
 		h.ledger.always(unavailable)
 		h.enqueue("e", 1)
 		h.tick()
-		h.ledger.set(hang)
-		for range 15 { // the quiet time is twice the delivery timeout
+		h.ledger.set(func(ctx context.Context, d fencerow.Delivery) fencerow.Answer {
+			a := hang(ctx, d)
+			a.Resolve = true
+			return a
+		})
+		h.ledger.resolve = func(ctx context.Context, _ *fencerow.Entry) fencerow.Resolution {
+			<-ctx.Done()
+			return fencerow.Resolution{Result: fencerow.ResolveFailed}
+		}
+		for range 21 { // with its read-back the probe takes as long as the quiet time, and begins in it
 			_, err := h.w.Poll(t.Context())
 			check(t, err)
 			pass(time.Second)
 		}
 		equal(t, "resumed", len(h.records("target resumed")), 0)
+		h.ledger.resolve = nil
 		h.ledger.always(unavailable)
 		for range 120 {
 			h.tick()
