@@ -25,6 +25,9 @@ const (
 	maxOpsHeader   = 16 << 10 // bytes
 	maxOpsBody     = 1 << 10  // bytes; no request needs one
 	maxOpsRequests = 16       // processed at once
+	maxOpsSlots    = 8        // answers about slots at once, until they are read: up to 8 MiB each
+	// maxOpsConnections is how many are open at once, idle ones included.
+	maxOpsConnections = 256
 )
 
 // ops answers operators and their tools.
@@ -35,6 +38,7 @@ type ops struct {
 	server   *http.Server
 	ready    readiness
 	requests chan struct{} // as many as are processed at once
+	asked    chan struct{} // as many as are told about slots at once
 }
 
 func newOps(d *Daemon) (*ops, error) {
@@ -42,7 +46,7 @@ func newOps(d *Daemon) (*ops, error) {
 	if err != nil {
 		return nil, &fencerow.InputError{Field: "ops_listen", Problem: "is not HOST:PORT, such as 127.0.0.1:8311"}
 	}
-	o := &ops{d: d, requests: make(chan struct{}, maxOpsRequests)}
+	o := &ops{d: d, requests: make(chan struct{}, maxOpsRequests), asked: make(chan struct{}, maxOpsSlots)}
 	switch {
 	case d.cfg.OpsTokenFile != "":
 		if o.tokens, err = newBearer(d.cfg.OpsTokenFile, d.obs); err != nil {
@@ -83,7 +87,8 @@ func (o *ops) bind(ctx context.Context) (net.Listener, error) {
 }
 
 func (o *ops) serve(listener net.Listener) {
-	if err := o.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+	bounded := &roomy{Listener: listener, room: make(chan struct{}, maxOpsConnections)}
+	if err := o.server.Serve(bounded); !errors.Is(err, http.ErrServerClosed) {
 		o.d.obs.Notify(observe.NoticeOpsFailed)
 	}
 }

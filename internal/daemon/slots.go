@@ -13,6 +13,13 @@ func (o *ops) slots(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
+	select {
+	case o.asked <- struct{}{}:
+		defer func() { <-o.asked }()
+	default:
+		writeError(w, http.StatusTooManyRequests, codeTooMany)
+		return
+	}
 	line, refused := o.d.cfg.Slots.Answer(r.Context(), spy)
 	writeLine(w, statusOf(refused), line)
 }

@@ -153,6 +153,16 @@ func TestLagThatIsNotKnownIsNull(t *testing.T) {
 	}
 }
 
+// A row may be due since the beginning of time; its age must not come out as one that readers refuse.
+func TestALagWithoutEndIsAHundredYears(t *testing.T) {
+	store := stub{pending: func() ([]fencerow.PendingEntry, error) {
+		return []fencerow.PendingEntry{{Due: true}}, nil
+	}}
+	if got := OldestDueAge(t.Context(), store, self); got == nil || *got != maxAge.Seconds() {
+		t.Errorf("got %v", got)
+	}
+}
+
 func TestLagIsTheAgeOfTheOldestDueRowThatNobodyHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New(memstore.Options{})
@@ -313,6 +323,18 @@ func TestAnswersAreMistrusted(t *testing.T) {
 		{"OtherInstance", strings.Replace(good, "instance-a", "instance-b", 1), false, ErrAnswerUnreadable},
 		{"SpyThatIsMissing", good, true, ErrAnswerUnreadable},
 		{"SpyThatWasNotAskedFor", strings.Replace(good, `}]}`, `}],"oldest_due_age_sec":0}`, 1), false,
+			ErrAnswerUnreadable},
+		{"NoSlots", `{"instance_key":"instance-a","slots":null}`, false, ErrAnswerUnreadable},
+		{"NullSlots", `{"instance_key":"instance-a","slots":[null,null]}`, false, ErrAnswerUnreadable},
+		{"SlotWithoutID", strings.Replace(good, `"slot_id":"a",`, ``, 1), false, ErrAnswerUnreadable},
+		{"SlotWithoutSums", strings.Replace(good, `"pending_cash_delta":[],`, ``, 1), false, ErrAnswerUnreadable},
+		{"NullSum", strings.Replace(good, `_delta":[]`, `_delta":[null]`, 1), false, ErrAnswerUnreadable},
+		{"FewerThanNoSkips", strings.Replace(good, `skips":0`, `skips":-1`, 1), false, ErrAnswerUnreadable},
+		{"VersionBelowZero", strings.Replace(good, `version":null`, `version":-1`, 1), false, ErrAnswerUnreadable},
+		{"Age", strings.Replace(good, `}]}`, `}],"oldest_due_age_sec":1e9}`, 1), true, nil},
+		{"AgeOfLongerThanEver", strings.Replace(good, `}]}`, `}],"oldest_due_age_sec":1e300}`, 1), true,
+			ErrAnswerUnreadable},
+		{"AgeBelowZero", strings.Replace(good, `}]}`, `}],"oldest_due_age_sec":-1}`, 1), true,
 			ErrAnswerUnreadable},
 		{"TerminalSequenceInTheWorker", strings.Replace(good, `}]}`, `}],"worker":"\u001b[31m"}`, 1), true,
 			ErrAnswerUnreadable},

@@ -134,10 +134,24 @@ func ReadAnswer(op string, request Request, answer []byte) (*Document, error) {
 		return nil, fencerow.NewError(op, r.Error, nil)
 	}
 	if r.Error != "" || json.Unmarshal(answer, &doc) != nil ||
-		doc.Instance != request.Instance || doc.Slots == nil || (doc.Spy != nil) != request.Spy || !doc.plain() {
+		doc.Instance != request.Instance || (doc.Spy != nil) != request.Spy || !doc.whole() || !doc.plain() {
 		return nil, fencerow.NewError(op, ErrAnswerUnreadable, nil)
 	}
 	return &doc, nil
+}
+
+// whole reports whether nothing is missing, and no number is one that no daemon tells.
+func (d *Document) whole() bool {
+	if d.Slots == nil || d.Spy != nil && d.OldestDueAgeSec != nil &&
+		(*d.OldestDueAgeSec < 0 || *d.OldestDueAgeSec > maxAge.Seconds()) {
+		return false
+	}
+	return !slices.ContainsFunc(d.Slots, func(s Slot) bool {
+		return s.SlotID == "" || s.PendingCash == nil || s.OpenSkips < 0 ||
+			s.LedgerVersion != nil && *s.LedgerVersion < 0 || slices.ContainsFunc(s.PendingCash, func(c Cash) bool {
+			return c.Pending == "" || c.Blocked == "" || c.PendingCount < 0 || c.BlockedCount < 0
+		})
+	})
 }
 
 // plain reports whether all texts are of printable ASCII, as those of a daemon are. Whoever can answer in its
