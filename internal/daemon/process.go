@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -81,17 +80,23 @@ func (o *ops) question(w http.ResponseWriter, r *http.Request, name string) (yes
 		writeInputError(w, err)
 		return false, false
 	}
-	if key := query.Get(paramInstance); query.Has(paramInstance) && key != string(o.d.obs.Instance()) {
-		writeError(w, http.StatusMisdirectedRequest, codeOtherInstance)
-		return false, false
-	}
-	if text := query.Get(name); text != "" {
-		if yes, err = strconv.ParseBool(text); err != nil {
-			writeInputError(w, &fencerow.InputError{Field: name, Problem: "must be true or false"})
+	if query.Has(paramInstance) {
+		key := fencerow.InstanceKey(query.Get(paramInstance))
+		if err := key.Validate(); err != nil {
+			writeInputError(w, err)
+			return false, false
+		}
+		if key != o.d.obs.Instance() {
+			writeError(w, http.StatusMisdirectedRequest, codeOtherInstance)
 			return false, false
 		}
 	}
-	return yes, true
+	text := query.Get(name)
+	if query.Has(name) && text != "true" && text != "false" {
+		writeInputError(w, &fencerow.InputError{Field: name, Problem: "must be true or false"})
+		return false, false
+	}
+	return text == "true", true
 }
 
 // parameters reads a query that has each of these names at most once, and nothing else: one that is

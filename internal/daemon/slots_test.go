@@ -37,8 +37,7 @@ func TestSlotsOnTheOpsListener(t *testing.T) {
 		return m
 	}
 	for query, spy := range map[string]bool{
-		"": false, "?": false, "?spy=": false, "?spy=false": false, "?spy=0": false, "?spy=true": true,
-		"?spy=1&instance_key=instance-a": true,
+		"": false, "?": false, "?spy=false": false, "?spy=true": true, "?spy=true&instance_key=instance-a": true,
 	} {
 		status, body := s.request(http.MethodGet, "/v1/slots"+query, nil)
 		equal(t, "status of "+query, status, http.StatusOK)
@@ -56,7 +55,10 @@ func TestSlotsOnTheOpsListener(t *testing.T) {
 		body          string
 	}{
 		{http.MethodGet, "?instance_key=instance-b", http.StatusMisdirectedRequest, `{"error":"other_instance"}`},
-		{http.MethodGet, "?instance_key=", http.StatusMisdirectedRequest, `{"error":"other_instance"}`},
+		{http.MethodGet, "?instance_key=", http.StatusBadRequest, `{"error":"invalid_input","message":"inst`},
+		{http.MethodGet, "?instance_key=a%20b", http.StatusBadRequest, `{"error":"invalid_input"`},
+		{http.MethodGet, "?spy=", http.StatusBadRequest, `{"error":"invalid_input","message":"spy must be`},
+		{http.MethodGet, "?spy=1", http.StatusBadRequest, `{"error":"invalid_input","message":"spy must be`},
 		{http.MethodGet, "?spy=yes", http.StatusBadRequest, `{"error":"invalid_input","message":"spy must be`},
 		{http.MethodGet, "?spy=true&spy=false", http.StatusBadRequest, `{"error":"invalid_input"`},
 		{http.MethodGet, "?spx=true", http.StatusBadRequest, `{"error":"invalid_input"`},

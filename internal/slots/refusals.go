@@ -17,5 +17,14 @@ var refusals = map[fencerow.Code]bool{
 	"origin_refused": true, "method_not_allowed": true, "other_instance": true,
 }
 
+// InputRefusal returns the document that says what is wrong with a request, as one line. It never repeats the
+// request.
+func InputRefusal(malformed error) []byte {
+	return render(struct {
+		refusal
+		Message string `json:"message"`
+	}{refusal{fencerow.ErrInvalidInput}, malformed.Error()})
+}
+
 // KnownRefusal reports whether a daemon answers with this code.
 func KnownRefusal(code fencerow.Code) bool { return refusals[code] }

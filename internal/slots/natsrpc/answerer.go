@@ -7,7 +7,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/fourblocks2020/fencerow"
 	"github.com/fourblocks2020/fencerow/internal/slots"
 )
 
@@ -90,7 +89,7 @@ func answerOwn(ctx context.Context, a *answerer, m *nats.Msg, request slots.Requ
 
 func refuseMalformed(_ context.Context, a *answerer, m *nats.Msg, _ slots.Request, malformed error) {
 	if malformed != nil {
-		a.respond(m, slots.Refusal(fencerow.ErrInvalidInput))
+		a.respond(m, slots.InputRefusal(malformed))
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 
 const (
 	askedOf   = 40
-	malformed = `{"error":"invalid_input"}`
+	malformed = `{"error":"invalid_input","message":"the request is not a small JSON object"}`
 )
 
 // Three daemons, two of them of one instance, hear the same requests.
