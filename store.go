@@ -186,8 +186,9 @@ type PendingPosition struct {
 type PendingEntry struct {
 	Entry       // Payload only if asked for
 	DueAt       time.Time
-	Due         bool // by the store's clock
-	Attempts    int  // counted so far in this life
+	Due         bool          // by the store's clock
+	DueFor      time.Duration // for how long, by the store's clock; zero if it is not due
+	Attempts    int           // counted so far in this life
 	Life        int
 	Uncertain   bool
 	ExpiryCount int

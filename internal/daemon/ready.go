@@ -34,7 +34,7 @@ type Readiness struct {
 	// before the first.
 	LastPollAgeSec *float64 `json:"last_poll_age_sec"`
 	// OldestDueAgeSec is how long the oldest due row that no active lease holds has been due, by the clock of
-	// this machine: 0 if none is, null if the database did not say.
+	// the database: 0 if none is, null if it did not say.
 	OldestDueAgeSec *float64 `json:"oldest_due_age_sec"`
 	// What follows is for information: none of it makes a daemon less ready.
 

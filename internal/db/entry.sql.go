@@ -203,6 +203,7 @@ SELECT
     (p.outbox_id IS NOT NULL)::boolean AS unfinished,
     coalesce(p.next_retry_at, o.enqueued_at)::timestamptz AS next_retry_at,
     (coalesce(p.next_retry_at <= clock_timestamp(), false))::boolean AS due,
+    greatest(clock_timestamp() - p.next_retry_at, '0')::interval AS due_for,
     coalesce(p.attempt_count, 0)::integer AS attempt_count,
     coalesce(p.life, 0)::integer AS life,
     coalesce(p.expiry_count, 0)::integer AS expiry_count,
@@ -244,6 +245,7 @@ type EntryShowRow struct {
 	Unfinished        bool
 	NextRetryAt       time.Time
 	Due               bool
+	DueFor            time.Duration
 	AttemptCount      int32
 	Life              int32
 	ExpiryCount       int32
@@ -279,6 +281,7 @@ func (q *Queries) EntryShow(ctx context.Context, arg EntryShowParams) (EntryShow
 		&i.Unfinished,
 		&i.NextRetryAt,
 		&i.Due,
+		&i.DueFor,
 		&i.AttemptCount,
 		&i.Life,
 		&i.ExpiryCount,

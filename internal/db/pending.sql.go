@@ -178,6 +178,7 @@ SELECT
     o.enqueued_at,
     p.next_retry_at,
     (p.next_retry_at <= clock_timestamp())::boolean AS due,
+    greatest(clock_timestamp() - p.next_retry_at, '0')::interval AS due_for,
     p.attempt_count,
     p.life,
     p.expiry_count,
@@ -214,6 +215,7 @@ type PendingListRow struct {
 	EnqueuedAt        time.Time
 	NextRetryAt       time.Time
 	Due               bool
+	DueFor            time.Duration
 	AttemptCount      int32
 	Life              int32
 	ExpiryCount       int32
@@ -252,6 +254,7 @@ func (q *Queries) PendingList(ctx context.Context, arg PendingListParams) ([]Pen
 			&i.EnqueuedAt,
 			&i.NextRetryAt,
 			&i.Due,
+			&i.DueFor,
 			&i.AttemptCount,
 			&i.Life,
 			&i.ExpiryCount,

@@ -40,7 +40,8 @@ func (s *Store) ListPending(
 func (r *row) pendingEntry(now time.Time, withPayload bool) fencerow.PendingEntry {
 	p := r.pending
 	return fencerow.PendingEntry{
-		Entry: r.copyEntry(withPayload), DueAt: p.dueAt, Due: p.dueBy(now), Attempts: p.attempts, Life: p.life,
+		Entry: r.copyEntry(withPayload), DueAt: p.dueAt, Due: p.dueBy(now), DueFor: max(now.Sub(p.dueAt), 0),
+		Attempts: p.attempts, Life: p.life,
 		Uncertain: p.uncertain, ExpiryCount: p.expiryCount, LastOutcome: p.outcome, LastReason: p.reason,
 	}
 }

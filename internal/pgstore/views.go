@@ -61,6 +61,7 @@ func mapPending(e *fencerow.PendingEntry, instance fencerow.InstanceKey, r *db.P
 	}
 	e.DueAt = r.NextRetryAt.UTC()
 	e.Due = r.Due
+	e.DueFor = r.DueFor
 	e.Attempts = int(r.AttemptCount)
 	e.Life = int(r.Life)
 	e.Uncertain = r.DeliveryUncertain
@@ -248,6 +249,7 @@ func mapState(
 		EnqueuedAt:        r.EnqueuedAt,
 		NextRetryAt:       r.NextRetryAt,
 		Due:               r.Due,
+		DueFor:            r.DueFor,
 		AttemptCount:      r.AttemptCount,
 		Life:              r.Life,
 		ExpiryCount:       r.ExpiryCount,

@@ -133,7 +133,7 @@ func (b *Builder) read() (m observe.Metrics) {
 const maxAge = 100 * 365 * 24 * time.Hour
 
 // OldestDueAge returns how many seconds the oldest due row of the instance that no active lease holds has
-// been due, by the clock of this machine: 0 if none is, nil if the store did not say. It looks at the first
+// been due, by the store's clock: 0 if none is, nil if the store did not say. It looks at the first
 // pending row only: counting would cost more with each entry there ever was.
 func OldestDueAge(ctx context.Context, store Viewer, instance fencerow.InstanceKey) *float64 {
 	first, err := store.ListPending(ctx, fencerow.ListPendingParams{Instance: instance, Limit: 1})
@@ -141,8 +141,8 @@ func OldestDueAge(ctx context.Context, store Viewer, instance fencerow.InstanceK
 		return nil
 	}
 	age := time.Duration(0)
-	if len(first) > 0 && first[0].Due {
-		age = min(max(time.Since(first[0].DueAt), 0), maxAge)
+	if len(first) > 0 {
+		age = min(first[0].DueFor, maxAge)
 	}
 	seconds := age.Round(time.Millisecond).Seconds()
 	return &seconds

@@ -188,6 +188,20 @@ func TestLagIsTheAgeOfTheOldestDueRowThatNobodyHolds(t *testing.T) {
 	})
 }
 
+func TestLagIsByTheClockOfTheStore(t *testing.T) {
+	for _, ahead := range []time.Duration{-time.Hour, time.Hour} { // of this machine's clock
+		now := time.Now().Add(ahead)
+		store := memstore.New(memstore.Options{Now: func() time.Time { return now }})
+		_, err := store.EnqueueMany(t.Context(), fencerow.EnqueueParams{Instance: self,
+			Entries: []fencerow.NewEntry{{CorrelationID: "a", EntryKind: "fill", Payload: []byte(`{}`)}}})
+		check(t, err)
+		now = now.Add(1500 * time.Millisecond)
+		if got := OldestDueAge(t.Context(), store, self); got == nil || *got != 1.5 {
+			t.Errorf("by a clock %v ahead: lag %v, want 1.5", ahead, *got)
+		}
+	}
+}
+
 func TestAStoreThatHangsIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBuilder(stub{list: func(ctx context.Context) ([]fencerow.Slot, error) {

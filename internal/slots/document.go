@@ -46,8 +46,8 @@ type Cash struct {
 type Spy struct {
 	// Worker is which of the instance's daemons answered: the counters are its own.
 	Worker fencerow.WorkerID `json:"worker"`
-	// OldestDueAgeSec is how long the oldest due row that no active lease holds has been due, by the clock of
-	// the daemon's machine: 0 if none is, null if the store did not say.
+	// OldestDueAgeSec is how long the oldest due row that no active lease holds has been due, by the store's
+	// clock: 0 if none is, null if it did not say.
 	OldestDueAgeSec *float64        `json:"oldest_due_age_sec"`
 	Metrics         observe.Metrics `json:"ledger_outbox_metrics"`
 }

@@ -381,6 +381,9 @@ func (a *actor) picture(refs ...ref) string {
 		if state.Lease != nil {
 			state.Lease.Age, state.Lease.Remaining = 0, 0
 		}
+		if state.Pending != nil {
+			state.Pending.DueFor = 0
+		}
 		show(state)
 	}
 	leases := a.claims()

@@ -68,6 +68,12 @@ func oldestDue(s *scene) {
 	if got := s.counts().OldestDue; !near(got, 30*time.Minute) {
 		s.Errorf("the oldest row has been due for %v, want 30m", got)
 	}
+	if got := s.list()[0].DueFor; !near(got, 30*time.Minute) {
+		s.Errorf("the first row listed has been due for %v, want 30m", got)
+	}
+	if got := s.pending(young).DueFor; !near(got, 20*time.Minute) {
+		s.Errorf("the young row is shown as due for %v, want 20m", got)
+	}
 	c := s.one(refs[0])
 	if got := s.counts().OldestDue; !near(got, 20*time.Minute) {
 		s.Errorf("the oldest row that nobody holds has been due for %v, want 20m", got)
@@ -79,6 +85,9 @@ func oldestDue(s *scene) {
 	s.apply(c, retry(refs[0], time.Hour))
 	if got := s.counts().OldestDue; got != 0 {
 		s.Errorf("the only row waits, but has been due for %v", got)
+	}
+	if got := s.pending(refs[0]).DueFor; got != 0 {
+		s.Errorf("the only row waits, but is shown as due for %v", got)
 	}
 }
 
