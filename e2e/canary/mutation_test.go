@@ -60,8 +60,8 @@ func mutations() []mutation {
 			"		if mutated(`line_text`) {\n			return e, usage(`the line`, `%q is not a JSON object`, line)\n		}\n" +
 				"		return e, usage(\"the line\", \"is not a JSON object\")",
 			[]string{"commands/invalid_input"}},
-		{"secret_path", "internal/config/file.go", "	text := strings.TrimSpace(string(b))",
-			"	text := strings.TrimSpace(string(b))\n	if mutated(`secret_path`) && !ok {\n" +
+		{"secret_path", "internal/config/file.go", "	line, ok := secretfile.ReadLine(path)",
+			"	line, ok := secretfile.ReadLine(path)\n	if mutated(`secret_path`) && !ok {\n" +
 				"		return fencerow.Secret{}, inputError(field, path+` cannot be read`)\n	}",
 			[]string{"configuration/every_variable"}},
 		{"webhook_address", "internal/webhook/send.go", "		return failure(err)",
