@@ -187,7 +187,7 @@ type PendingEntry struct {
 	Entry       // Payload only if asked for
 	DueAt       time.Time
 	Due         bool          // by the store's clock
-	DueFor      time.Duration // for how long, by the store's clock; zero if it is not due
+	DueFor      time.Duration // for how long, by the store's clock; at most MaxDueFor; zero if it is not due
 	Attempts    int           // counted so far in this life
 	Life        int
 	Uncertain   bool
@@ -195,6 +195,9 @@ type PendingEntry struct {
 	LastOutcome OutcomeKind // empty before the first recorded attempt of this life
 	LastReason  ReasonCode
 }
+
+// MaxDueFor bounds how long a row is said to have been due: a hundred years, which fits a duration.
+const MaxDueFor = 36500 * 24 * time.Hour
 
 // ListBlockedParams are the arguments of ListBlocked.
 type ListBlockedParams struct {

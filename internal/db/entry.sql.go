@@ -203,7 +203,7 @@ SELECT
     (p.outbox_id IS NOT NULL)::boolean AS unfinished,
     coalesce(p.next_retry_at, o.enqueued_at)::timestamptz AS next_retry_at,
     (coalesce(p.next_retry_at <= clock_timestamp(), false))::boolean AS due,
-    greatest(clock_timestamp() - p.next_retry_at, '0')::interval AS due_for,
+    least(greatest(clock_timestamp() - p.next_retry_at, '0'), '36500 days')::interval AS due_for,
     coalesce(p.attempt_count, 0)::integer AS attempt_count,
     coalesce(p.life, 0)::integer AS life,
     coalesce(p.expiry_count, 0)::integer AS expiry_count,

@@ -178,7 +178,7 @@ SELECT
     o.enqueued_at,
     p.next_retry_at,
     (p.next_retry_at <= clock_timestamp())::boolean AS due,
-    greatest(clock_timestamp() - p.next_retry_at, '0')::interval AS due_for,
+    least(greatest(clock_timestamp() - p.next_retry_at, '0'), '36500 days')::interval AS due_for,
     p.attempt_count,
     p.life,
     p.expiry_count,

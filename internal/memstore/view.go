@@ -37,10 +37,15 @@ func (s *Store) ListPending(
 	return listed, nil
 }
 
+// dueFor returns for how long a row has been due, as the database bounds it.
+func (p *pending) dueFor(now time.Time) time.Duration {
+	return min(max(now.Sub(p.dueAt), 0), fencerow.MaxDueFor)
+}
+
 func (r *row) pendingEntry(now time.Time, withPayload bool) fencerow.PendingEntry {
 	p := r.pending
 	return fencerow.PendingEntry{
-		Entry: r.copyEntry(withPayload), DueAt: p.dueAt, Due: p.dueBy(now), DueFor: max(now.Sub(p.dueAt), 0),
+		Entry: r.copyEntry(withPayload), DueAt: p.dueAt, Due: p.dueBy(now), DueFor: p.dueFor(now),
 		Attempts: p.attempts, Life: p.life,
 		Uncertain: p.uncertain, ExpiryCount: p.expiryCount, LastOutcome: p.outcome, LastReason: p.reason,
 	}

@@ -129,9 +129,6 @@ func (b *Builder) read() (m observe.Metrics) {
 	return observe.MetricsUnavailable(b.instance)
 }
 
-// maxAge bounds the age of a due row, told or believed: a hundred years, which fits a duration.
-const maxAge = 100 * 365 * 24 * time.Hour
-
 // OldestDueAge returns how many seconds the oldest due row of the instance that no active lease holds has
 // been due, by the store's clock: 0 if none is, nil if the store did not say. It looks at the first
 // pending row only: counting would cost more with each entry there ever was.
@@ -142,7 +139,7 @@ func OldestDueAge(ctx context.Context, store Viewer, instance fencerow.InstanceK
 	}
 	age := time.Duration(0)
 	if len(first) > 0 {
-		age = min(first[0].DueFor, maxAge)
+		age = first[0].DueFor
 	}
 	seconds := age.Round(time.Millisecond).Seconds()
 	return &seconds

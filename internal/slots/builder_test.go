@@ -155,10 +155,13 @@ func TestLagThatIsNotKnownIsNull(t *testing.T) {
 
 // A row may be due since the beginning of time; its age must not come out as one that readers refuse.
 func TestALagWithoutEndIsAHundredYears(t *testing.T) {
-	store := stub{pending: func() ([]fencerow.PendingEntry, error) {
-		return []fencerow.PendingEntry{{Due: true}}, nil
-	}}
-	if got := OldestDueAge(t.Context(), store, self); got == nil || *got != maxAge.Seconds() {
+	now := time.Time{}
+	store := memstore.New(memstore.Options{Now: func() time.Time { return now }})
+	_, err := store.EnqueueMany(t.Context(), fencerow.EnqueueParams{Instance: self,
+		Entries: []fencerow.NewEntry{{CorrelationID: "a", EntryKind: "fill", Payload: []byte(`{}`)}}})
+	check(t, err)
+	now = time.Now()
+	if got := OldestDueAge(t.Context(), store, self); got == nil || *got != fencerow.MaxDueFor.Seconds() {
 		t.Errorf("got %v", got)
 	}
 }

@@ -143,7 +143,7 @@ func ReadAnswer(op string, request Request, answer []byte) (*Document, error) {
 // whole reports whether nothing is missing, and no number is one that no daemon tells.
 func (d *Document) whole() bool {
 	if d.Slots == nil || d.Spy != nil && d.OldestDueAgeSec != nil &&
-		(*d.OldestDueAgeSec < 0 || *d.OldestDueAgeSec > maxAge.Seconds()) {
+		(*d.OldestDueAgeSec < 0 || *d.OldestDueAgeSec > fencerow.MaxDueFor.Seconds()) {
 		return false
 	}
 	return !slices.ContainsFunc(d.Slots, func(s Slot) bool {
