@@ -172,6 +172,9 @@ func (w *world) loseClaims() {
 		"DELIVERY_TIMEOUT": patience.String(),
 	})
 	d.await("batch claimed")
+	// On hold, the daemon cannot claim the one that stays before it records what it was told of it.
+	w.db.Exec(w.t, `UPDATE fencerow.ledger_instance SET held_at = now()`)
+	defer w.db.Exec(w.t, `UPDATE fencerow.ledger_instance SET held_at = NULL`)
 	w.db.Exec(w.t, `
 WITH gone AS (
     DELETE FROM fencerow.ledger_pending p
