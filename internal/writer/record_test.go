@@ -237,6 +237,7 @@ func (h *harness) snapshotOf(id fencerow.CorrelationID) string {
 	}
 	check(h.t, err)
 	if s.Pending != nil {
+		s.Pending.DueFor = 0 // it grows by itself
 		return fmt.Sprintf("%s %+v %+v", s.Status, *s.Pending, s.Lease.Epoch)
 	}
 	return fmt.Sprintf("%s %+v", s.Status, s.Outcomes)
