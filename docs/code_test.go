@@ -255,8 +255,8 @@ func checkTests(t *testing.T, number, cell string) {
 	}
 }
 
-// checkTest demands that a test exists: FOLDER:TestName, FOLDER:TestName/Subtest, or storetest:Case. A subtest
-// whose name goes on after a slash may be named without what follows.
+// checkTest demands that a test exists: FOLDER:TestName, FOLDER:TestName/Subtest, or storetest:Case. Of a
+// subtest's name, what follows a slash in it may be left out.
 func checkTest(t *testing.T, number, name string) {
 	t.Helper()
 	folder, test, _ := strings.Cut(name, ":")
@@ -273,7 +273,8 @@ func checkTest(t *testing.T, number, name string) {
 	for _, path := range paths {
 		text := read(t, strings.TrimPrefix(path, "../"))
 		hasTop = hasTop || strings.Contains(text, "\nfunc "+top+"(")
-		hasSub = hasSub || strings.Contains(text, strconv.Quote(sub)) || strings.Contains(text, strconv.Quote(sub+"/"))
+		hasSub = hasSub || strings.Contains(text, strconv.Quote(sub)) ||
+			strings.Contains(text, strconv.Quote(sub+"/"))
 	}
 	if !hasTop || !hasSub {
 		t.Errorf("%s: there is no test %s", number, name)
