@@ -26,7 +26,11 @@ func TestMutantsWithoutTheLeaseAreRejected(t *testing.T) {
 		}},
 		{"LiveLeaseOfTheSameWorkerClaimable", altered{batch: claimFromNamesake},
 			[]string{"SameWorkerIDDoesNotInheritALease"}},
-		{"WaitingRowClaimable", altered{batch: claimTheWaiting}, []string{"RowWaitsForItsDelay"}},
+		{"WaitingRowClaimable", altered{batch: claimTheWaiting}, []string{
+			"RowWaitsForItsDelay", "UnclaimableRowsHideNothing",
+		}},
+		{"HeldRowsTakeThePlaceOfFreeOnes", altered{batch: claimFromTheFirstPage},
+			[]string{"UnclaimableRowsHideNothing"}},
 		{"HoldIgnored", altered{batch: claimInSpiteOfHold}, []string{
 			"HeldInstanceClaimsNothing", "HoldConcernsOneInstance",
 		}},
@@ -46,7 +50,9 @@ func TestMutantsThatForgetAreRejected(t *testing.T) {
 		{"EpochLoweredByRelease", altered{release: releaseForgettingEpoch}, []string{
 			"EpochSurvivesRelease", "EpochSurvivesReleaseOfAll",
 		}},
-		{"EpochLoweredByRetry", altered{record: recordForgettingEpoch}, []string{"EpochSurvivesRetry"}},
+		{"EpochLoweredByRetry", altered{record: recordForgettingEpoch}, []string{
+			"EpochSurvivesRetry", "EpochSurvivesAnAttemptGivenBack",
+		}},
 		{"EpochLoweredByASteppedBackClock", altered{batch: claimByTheClock}, []string{
 			"EpochSurvivesASteppedBackClock", "EpochSurvivesExpiry",
 		}},
@@ -125,6 +131,23 @@ func claimOneFromTheLiving(
 ) (c *fencerow.Claim, err error) {
 	shifted(s, p.Instance, -ages, living, func() { c, err = s.ClaimOne(ctx, p) })
 	return c, err
+}
+
+// claimFromTheFirstPage looks at no more rows than it may claim, held ones among them.
+func claimFromTheFirstPage(
+	ctx context.Context, s *Store, p fencerow.ClaimBatchParams,
+) (*fencerow.Claim, error) {
+	free := false
+	s.within(p.Instance, func(in *instance, now time.Time) {
+		page := in.sorted(func(*row) bool { return true })
+		for _, r := range page[:min(len(page), max(p.Limit, 0))] {
+			free = free || !r.claim.activeAt(now)
+		}
+	})
+	if p.Validate() == nil && !free {
+		return &fencerow.Claim{Instance: p.Instance, Token: p.Token}, nil
+	}
+	return s.ClaimBatch(ctx, p)
 }
 
 func claimFromNamesake(

@@ -180,12 +180,15 @@ func recordSkipsOfLost(ctx context.Context, s *Store, p fencerow.RecordParams) (
 
 func TestMutantsWithoutIsolationAreRejected(t *testing.T) {
 	rejectEach(t, []guard{
-		{"InstanceIgnoredInClaim", altered{batch: claimFromAnyone}, []string{"InstanceClaimsItsOwnRowsOnly"}},
+		{"InstanceIgnoredInClaim", altered{batch: claimFromAnyone}, []string{
+			"InstanceClaimsItsOwnRowsOnly", "BulkVerbsLeaveKindsThatOnlyAnotherInstanceHas",
+		}},
 		{"InstanceIgnoredInTargetedClaim", altered{one: claimOneFromAnyone}, []string{
 			"TargetedClaimOfAForeignEntryIsRefused", "TargetedClaimIsRefusedWithItsReason",
 		}},
-		{"InstanceIgnoredInExpiry", altered{batch: claimEndingForeignClaims},
-			[]string{"ForeignExpiredClaimIsNotEnded"}},
+		{"InstanceIgnoredInExpiry", altered{batch: claimEndingForeignClaims}, []string{
+			"ForeignExpiredClaimIsNotEnded", "BulkVerbsLeaveKindsThatOnlyAnotherInstanceHas",
+		}},
 		{"InstanceIgnoredInOutcome", altered{record: recordForAnyone}, []string{"ForeignTokenRecordsNothing"}},
 		{"InstanceIgnoredInRelease", altered{release: releaseForAnyone}, []string{"ForeignTokenRecordsNothing"}},
 		{"InstanceIgnoredInList", altered{list: listOfEveryone}, []string{"InstanceListsItsOwnRowsOnly"}},
@@ -195,7 +198,9 @@ func TestMutantsWithoutIsolationAreRejected(t *testing.T) {
 		{"InstanceIgnoredInSum", altered{sum: sumOfEveryone}, []string{"InstanceSumsItsOwnRowsOnly"}},
 		{"InstanceIgnoredInRequeue", altered{requeue: requeueForAnyone},
 			[]string{"RequeueOfAForeignEntryIsRefused"}},
-		{"InstanceIgnoredInPrune", altered{prune: pruneForEveryone}, []string{"PruneLeavesForeignEntries"}},
+		{"InstanceIgnoredInPrune", altered{prune: pruneForEveryone}, []string{
+			"PruneLeavesForeignEntries", "BulkVerbsLeaveKindsThatOnlyAnotherInstanceHas",
+		}},
 	})
 }
 

@@ -92,6 +92,14 @@ func onlyOneEndsARow(s *scene) {
 		if verdicts[0][i].Applied == verdicts[1][i].Applied {
 			s.Errorf("row %d: verdicts %+v and %+v, want one of them applied", r.id, verdicts[0][i], verdicts[1][i])
 		}
+		loser := verdicts[0][i]
+		if loser.Applied {
+			loser = verdicts[1][i]
+		}
+		if loser.Lost != fencerow.LostReclaimed &&
+			(loser.Lost != fencerow.LostFinished || loser.Outcome != fencerow.OutcomeCompleted) {
+			s.Errorf("row %d: the loser is told %+v, want reclaimed, or finished and how", r.id, loser)
+		}
 		if state := s.show(r); state.Status != fencerow.StatusCompleted || len(state.Outcomes) != 1 {
 			s.Errorf("row %d is %+v", r.id, *state)
 		}

@@ -11,6 +11,9 @@ func epochCases() []testCase {
 		{"EpochRisesWithEveryClaimOfARow", epochRises},
 		{"EpochSurvivesASteppedBackClock", epochSurvivesClock},
 		{"EpochSurvivesRetry", epochSurvives(func(s *scene, c *fencerow.Claim, r ref) { s.apply(c, retry(r, 0)) })},
+		{"EpochSurvivesAnAttemptGivenBack", epochSurvives(func(s *scene, c *fencerow.Claim, r ref) {
+			s.apply(c, with(retry(r, 0), func(o *fencerow.Outcome) { o.Charge = fencerow.ChargeGiveBack }))
+		})},
 		{"EpochSurvivesRelease", epochSurvives(func(s *scene, c *fencerow.Claim, r ref) { s.release(c, r) })},
 		{"EpochSurvivesReleaseOfAll", epochSurvives(func(s *scene, c *fencerow.Claim, _ ref) {
 			s.releaseAll(c, false)

@@ -66,6 +66,9 @@ func staleTokenChangesNothing(s *scene) {
 	if verdicts := s.releaseAll(stale, true); len(verdicts) != 0 {
 		s.Errorf("a stale token released %+v", verdicts)
 	}
+	for _, kind := range blockedKinds() {
+		s.wrongStatus(r, kind.Status(), fencerow.StatusPending)
+	}
 	s.unchanged(before, s.picture(r))
 	b.apply(c, outcome(r, fencerow.OutcomeCompleted))
 }

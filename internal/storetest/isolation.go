@@ -12,6 +12,7 @@ import (
 func isolationCases() []testCase {
 	return []testCase{
 		{"InstanceClaimsItsOwnRowsOnly", instanceClaimsItsOwn},
+		{"BulkVerbsLeaveKindsThatOnlyAnotherInstanceHas", kindOfAnother},
 		{"TargetedClaimOfAForeignEntryIsRefused", targetedClaimOfForeign},
 		{"ForeignExpiredClaimIsNotEnded", foreignExpiredClaim},
 		{"ForeignTokenRecordsNothing", foreignTokenRecordsNothing},
@@ -50,6 +51,37 @@ func instanceClaimsItsOwn(s *scene) {
 	}
 	// A third instance has nothing, however much there is.
 	s.other().claimAll()
+}
+
+// kindOfAnother tries whatever works on many rows at once: it must be bound by the instance, not by what the
+// worker knows.
+func kindOfAnother(s *scene) {
+	a, b, own := s.actor, s.other(), s.fill(2)
+	entries := make([]fencerow.NewEntry, 4)
+	for i := range entries {
+		entries[i] = plain(b.fresh())
+		entries[i].EntryKind = "margin_call"
+	}
+	foreign := b.put(entries...)
+	b.finish(foreign[0], fencerow.OutcomeCompleted)
+	b.finish(foreign[1], fencerow.OutcomeDeadLettered)
+	held := b.one(foreign[2])
+	a.one(own[0])
+	s.world.Advance(lease + tolerance)
+	before := b.picture(foreign...)
+	c := a.claimAll(own...) // both instances have an expired claim
+	if verdicts := a.releaseAll(held, true); len(verdicts) != 0 {
+		s.Errorf("released %+v of another instance", verdicts)
+	}
+	if result := a.prune(0, fencerow.MaxBatch, 0); result.Deleted != 0 {
+		s.Errorf("pruned %+v of another instance", result)
+	}
+	must(a.store.Hold(s.Context(), a.key))(s)
+	must(a.store.Resume(s.Context(), a.key))(s)
+	a.claimAll()
+	b.unchanged(before, b.picture(foreign...))
+	a.apply(c, outcome(own[0], fencerow.OutcomeCompleted), outcome(own[1], fencerow.OutcomeCompleted))
+	b.claimAll(foreign[2], foreign[3])
 }
 
 func targetedClaimOfForeign(s *scene) {
