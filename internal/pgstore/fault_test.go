@@ -102,6 +102,23 @@ func TestReadOnlyServerIsCalledSo(t *testing.T) {
 	}
 }
 
+// A connection to a server that has turned read-only, as in a failover, stays so for its whole life: the call
+// that meets it has the store leave it, and the next one connects anew.
+func TestReadOnlyConnectionIsLeft(t *testing.T) {
+	t.Parallel()
+	database := pgtest.NewDatabase(t, schema)
+	role := database.NewRole(t, map[string]string{"default_transaction_read_only": "on"})
+	database.Exec(t, grants(t, role.Name))
+	store := openOn(t, database, pgtest.As(role))
+	if err := store.Register(t.Context(), "i"); !errors.Is(err, fencerow.ErrStoreReadOnly) {
+		t.Errorf("got %v, want store_read_only", err)
+	}
+	database.Exec(t, "ALTER ROLE "+role.Name+" RESET default_transaction_read_only")
+	if err := store.Register(t.Context(), "i"); err != nil {
+		t.Errorf("on a server that takes writes: %v", err)
+	}
+}
+
 func TestPoolOfOneIsEnoughAndAnExhaustedOneIsBusy(t *testing.T) {
 	t.Parallel()
 	database := pgtest.NewDatabase(t, schema)
