@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/fourblocks2020/fencerow"
 	"github.com/fourblocks2020/fencerow/internal/db"
 	"github.com/fourblocks2020/fencerow/internal/pgtest"
 )
@@ -30,9 +31,11 @@ func TestClaimThatCommitsAfterItsProcessDiedEndsByItself(t *testing.T) {
 	if _, err := db.New(tx).InstanceLock(t.Context(), string(instance)); err != nil {
 		t.Fatal(err)
 	}
+	params := batchParams(instance, 2)
+	params.Lease = fencerow.MaxLease // a claim waits for its lock for a fraction of it
 	failed := make(chan error)
 	go func() {
-		_, err := doomed.ClaimBatch(context.WithoutCancel(t.Context()), batchParams(instance, 2))
+		_, err := doomed.ClaimBatch(context.WithoutCancel(t.Context()), params)
 		failed <- err
 	}()
 	watcher := database.Connect(t)
@@ -57,7 +60,7 @@ func TestClaimThatCommitsAfterItsProcessDiedEndsByItself(t *testing.T) {
 	if c := claim(t, store, instance, 2); len(c.Entries) != 0 {
 		t.Errorf("claimed %d rows before the lease was over", len(c.Entries))
 	}
-	w.Advance(time.Minute)
+	w.Advance(params.Lease)
 	c := claim(t, store, instance, 2)
 	for _, e := range c.Entries {
 		if !e.Reclaimed || e.Attempt != 2 || !e.Uncertain {
@@ -70,7 +73,7 @@ func TestClaimThatCommitsAfterItsProcessDiedEndsByItself(t *testing.T) {
 }
 
 // mortalStore opens a store whose connections all end when kill is called, as a process that is killed ends
-// them.
+// them. It makes none afterwards, so that it cannot ask the server to cancel what it had sent either.
 func mortalStore(t *testing.T, database *pgtest.Database) (store *Store, kill func()) {
 	t.Helper()
 	config, err := pgxpool.ParseConfig(database.DSN())
@@ -79,23 +82,28 @@ func mortalStore(t *testing.T, database *pgtest.Database) (store *Store, kill fu
 	}
 	var mu sync.Mutex
 	var conns []net.Conn
+	dead := false
 	dial := config.ConnConfig.DialFunc
 	config.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if dead {
+			return nil, net.ErrClosed
+		}
 		conn, err := dial(ctx, network, addr)
 		if err == nil {
-			mu.Lock()
-			defer mu.Unlock()
 			conns = append(conns, conn)
 		}
 		return conn, err
 	}
-	if store, err = open(config, DefaultTimeout); err != nil {
+	if store, err = open(config, time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(store.Close)
 	return store, func() {
 		mu.Lock()
 		defer mu.Unlock()
+		dead = true
 		for _, conn := range conns {
 			_ = conn.Close() // it may have ended
 		}
