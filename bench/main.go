@@ -11,10 +11,13 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/fourblocks2020/fencerow/internal/config"
 )
 
 func main() {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	config.CollectLessOften() // as fencerowd does; every system that runs in this process has it
 	var err error
 	if os.Getenv(stubVariable) != "" {
 		err = serveStub(ctx)
