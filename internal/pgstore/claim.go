@@ -86,9 +86,7 @@ func (s *Store) forget(
 			return err
 		},
 	}
-	err = s.run(ctx, op, s.timeout, func(ctx context.Context, conn *pgx.Conn) error {
-		return s.transaction(ctx, conn, s.timeout, calls)
-	})
+	err = s.transact(ctx, op, s.timeout, calls)
 	return orphans, err
 }
 
@@ -219,9 +217,7 @@ func (s *Store) claimTransaction(
 ) error {
 	bound := min(s.timeout, max(lease/15, 100*time.Millisecond))
 	for registered := false; ; registered = true {
-		err := s.run(ctx, op, bound, func(ctx context.Context, conn *pgx.Conn) error {
-			return s.transaction(ctx, conn, bound, calls, entries)
-		})
+		err := s.transact(ctx, op, bound, calls, entries)
 		switch {
 		case err != nil:
 			return err

@@ -27,9 +27,7 @@ func (s *Store) EnqueueMany(ctx context.Context, p fencerow.EnqueueParams) ([]fe
 	}}
 	// Ten thousand entries of full size take longer than a claim may.
 	bound := max(s.timeout, viewTimeout)
-	err := s.run(ctx, op, bound, func(ctx context.Context, conn *pgx.Conn) error {
-		return s.transaction(ctx, conn, bound, calls)
-	})
+	err := s.transact(ctx, op, bound, calls)
 	if err != nil {
 		return nil, err
 	}

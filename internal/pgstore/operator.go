@@ -3,8 +3,6 @@ package pgstore
 import (
 	"context"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/fourblocks2020/fencerow"
 	"github.com/fourblocks2020/fencerow/internal/db"
 )
@@ -29,9 +27,7 @@ func (s *Store) underInstance(
 		return q.InstanceRegister(ctx, string(instance))
 	}
 	calls = append([]call{register, lockInstance(instance, &lock)}, calls...)
-	return s.run(ctx, op, s.timeout, func(ctx context.Context, conn *pgx.Conn) error {
-		return s.transaction(ctx, conn, s.timeout, calls)
-	})
+	return s.transact(ctx, op, s.timeout, calls)
 }
 
 // Requeue implements [fencerow.Store].
@@ -126,11 +122,9 @@ func (s *Store) NameSlot(ctx context.Context, p fencerow.NameSlotParams) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
-	return s.run(ctx, "name a slot", s.timeout, func(ctx context.Context, conn *pgx.Conn) error {
-		return s.transaction(ctx, conn, s.timeout, []call{func(ctx context.Context, q *db.Queries) error {
-			return q.SlotName(ctx, db.SlotNameParams{
-				InstanceKey: string(p.Instance), SlotID: string(p.Slot), Strategy: p.Strategy,
-			})
-		}})
-	})
+	return s.transact(ctx, "name a slot", s.timeout, []call{func(ctx context.Context, q *db.Queries) error {
+		return q.SlotName(ctx, db.SlotNameParams{
+			InstanceKey: string(p.Instance), SlotID: string(p.Slot), Strategy: p.Strategy,
+		})
+	}})
 }

@@ -35,6 +35,16 @@ type call func(ctx context.Context, q *db.Queries) error
 // errQueued is what a statement answers while it is only being queued.
 var errQueued = errors.New("queued")
 
+// transact runs calls in one transaction and then the calls of after, if there are any, in a second one, all
+// in one round trip on a connection of the pool. See [Store.run] for what is repeated and what an error is.
+func (s *Store) transact(
+	ctx context.Context, op string, bound time.Duration, calls []call, after ...call,
+) error {
+	return s.run(ctx, op, bound, func(ctx context.Context, conn *pgx.Conn) error {
+		return s.transaction(ctx, conn, bound, calls, after...)
+	})
+}
+
 // transaction runs calls in one transaction and then the calls of after, if there are any, in a second one,
 // all in one round trip. The bounds of a transaction go before its calls.
 func (s *Store) transaction(

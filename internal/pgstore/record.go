@@ -95,9 +95,7 @@ func (s *Store) record(
 			return err
 		},
 	}
-	err := s.run(ctx, op, s.timeout, func(ctx context.Context, conn *pgx.Conn) error {
-		return s.transaction(ctx, conn, s.timeout, calls)
-	})
+	err := s.transact(ctx, op, s.timeout, calls)
 	if err != nil {
 		return nil, err
 	}
@@ -271,9 +269,7 @@ func (s *Store) Release(ctx context.Context, p fencerow.ReleaseParams) ([]fencer
 			return err
 		},
 	}
-	err := s.run(ctx, op, s.timeout, func(ctx context.Context, conn *pgx.Conn) error {
-		return s.transaction(ctx, conn, s.timeout, calls)
-	})
+	err := s.transact(ctx, op, s.timeout, calls)
 	if err != nil {
 		return nil, err
 	}

@@ -3,8 +3,6 @@ package pgstore
 import (
 	"context"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/fourblocks2020/fencerow"
 	"github.com/fourblocks2020/fencerow/internal/db"
 )
@@ -12,9 +10,7 @@ import (
 // view runs reads in one transaction with the bounds of a view.
 func (s *Store) view(ctx context.Context, op string, calls ...call) error {
 	bound := max(s.timeout, viewTimeout)
-	return s.run(ctx, op, bound, func(ctx context.Context, conn *pgx.Conn) error {
-		return s.transaction(ctx, conn, bound, calls)
-	})
+	return s.transact(ctx, op, bound, calls)
 }
 
 // ListPending implements [fencerow.Store].
