@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/shopspring/decimal"
+
+	"github.com/fourblocks2020/fencerow/internal/ledger/jsonwalk/walktest"
 )
 
 func ExampleEntry_AppendDocument() {
@@ -91,23 +94,26 @@ func TestSameContentComparesAllButTraceAndSkip(t *testing.T) {
 	}
 }
 
-// Whatever passes validation makes one JSON document that holds the fields as they were given and the payload
-// byte for byte.
+// Whatever passes validation makes one JSON document that holds the fields as they were given, in one order,
+// and the payload byte for byte.
 func FuzzDocument(f *testing.F) {
 	f.Add("i", "c", "fill", "s", "-12.50", "EUR", `{"a": 1}`)
 	f.Add(`"\`, `a"b`, "fee", `\\`, "0", "", ` {"z":1,"z":2} `)
 	f.Add("~", "!", "k", "", "99999999999999999999.999999999999999999", "A1B", `{"s":"\u0000\ud83d"}`)
+	f.Add("a:b", "sha256:c", "fill", "/", "+007.500", "GBP", "{\"🙂\":123456789012345678901234567890.10}\n")
+	f.Add("a b", "c", "fill", "s", "1", "EUR", "{}")
+	f.Add("i", "c", "fill", "s", "1e5", "EUR", "{\"a\":\"\xff\"}")
 	f.Fuzz(func(t *testing.T, instance, corr, kind, slot, delta, currency, payload string) {
 		d, err := ParseDecimal("cash_delta", delta)
 		if err != nil || InstanceKey(instance).Validate() != nil {
-			t.Skip("not an entry")
+			return
 		}
 		n := NewEntry{
 			CorrelationID: CorrelationID(corr), EntryKind: kind, SlotID: SlotID(slot), CashDelta: d,
 			Currency: currency, Payload: json.RawMessage(payload),
 		}
 		if n.Validate() != nil {
-			t.Skip("not an entry")
+			return
 		}
 		e := Entry{
 			Instance: InstanceKey(instance), CorrelationID: n.CorrelationID, EntryKind: kind, SlotID: n.SlotID,
@@ -125,6 +131,15 @@ func FuzzDocument(f *testing.F) {
 		}
 		if err := json.Unmarshal(document, &got); err != nil {
 			t.Fatalf("document %q: %v", document, err)
+		}
+		members, _ := walktest.Members(document, 1+MaxPayloadDepth)
+		var names []string
+		for _, m := range members {
+			names = append(names, m.Name)
+		}
+		if !slices.Equal(names, []string{"instance_key", "correlation_id", "entry_kind", "slot_id", "currency",
+			"cash_delta", "payload"}) {
+			t.Errorf("document %q has the members %q", document, names)
 		}
 		if got.Instance != instance || got.Corr != corr || got.Kind != kind || orEmpty(got.Slot) != slot ||
 			orEmpty(got.Currency) != currency || !decimal.RequireFromString(got.Delta).Equal(d) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/big"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -98,7 +99,9 @@ func FuzzParseDecimal(f *testing.F) {
 	for _, seed := range []string{
 		"0", "-12.50", "1e5", "+.5", "5.", "--", "99999999999999999999999999999999999999", "0.0000000000000000001",
 		"1.2.3", "\x00", "٣",
-		"-00.00", "0000000000000000000000000000000000000000000000000000000000000000",
+		"-00.00", "0000000000000000000000000000000000000000000000000000000000000000", "-0", "NaN", "-Inf", "0x1p-2",
+		"1_0", "1e999999999", "12345678901234567890.123456789012345678", "0.10000000000000000000000", " 1", "1,5",
+		"-.000000000000000001", strings.Repeat("9", 65),
 	} {
 		f.Add(seed)
 	}
@@ -156,7 +159,12 @@ func TestPayloadIsAnObjectWithinBounds(t *testing.T) {
 func FuzzPayload(f *testing.F) {
 	for _, seed := range []string{
 		"{}", `{"a":[1,{"b":"]}"}]}`, `{"a":"\\"}`, `{"a":"\""}`, "[]", `{"a":"\u0000"}`, "{\"\x00\":1}", "\xff",
-		` {"\ud800":1} `,
+		` {"\ud800":1} `, `{"z":1,"a":2,"z":3}`, `{"n":123456789012345678901234567890.10,"m":1e400,"k":-0.0}`,
+		"{\"a\":\"🙂원\"}", "{\"a\":\"\xed\xa0\x80\"}", "\ufeff{}", "{}\n{}", `{"a":`, "\x0b{}",
+		`{"a":"` + "\n" + `"}`,
+		`{"a":` + strings.Repeat("[", MaxPayloadDepth-1) + strings.Repeat("]", MaxPayloadDepth-1) + "}",
+		`{"a":` + strings.Repeat("[", MaxPayloadDepth) + strings.Repeat("]", MaxPayloadDepth) + "}",
+		strings.Repeat("{", 1<<10),
 	} {
 		f.Add([]byte(seed))
 	}
@@ -198,6 +206,10 @@ func FuzzTraceParent(f *testing.F) {
 		"01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 		"00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01", "", "00-",
 		"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0\n",
+		"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-congo=t61rcWkgMzE",
+		"00_0af7651916cd43dd8448eb211c80319c_b7ad6b7169203331_01",
+		"00-0af7651916cd43dd8448eb211c80319-cb7ad6b7169203331-01", "ff-" + strings.Repeat("f", 52),
+		"00-0af7651916cd43dd8448eb211c80319c-b7ad6b716920333\x00-01",
 	} {
 		f.Add(seed)
 	}
@@ -210,27 +222,59 @@ func FuzzTraceParent(f *testing.F) {
 	})
 }
 
+// The oracles are the patterns that the documents give. What is refused is refused in a text that depends on
+// the limit and the kind of mistake alone: the value may be a secret that was pasted into the wrong place.
 func FuzzNames(f *testing.F) {
-	kind := regexp.MustCompile(`\A[a-z][a-z0-9_]{0,62}\z`)
-	currency := regexp.MustCompile(`\A[A-Z0-9]{3,12}\z`)
-	reference := regexp.MustCompile(`\A[A-Za-z0-9._:-]{1,64}\z`)
-	key := regexp.MustCompile(`\A[!-~]{1,128}\z`)
 	for _, seed := range []string{
 		"", "fill", "Fill", "a b", "EUR", "EU", "ABCDEFGHIJKLM", "ref:1.2-3_4", "a\n", "\x00", "ü", "\xff",
-		strings.Repeat("a", 63),
-		strings.Repeat("a", 64), strings.Repeat("a", 65), strings.Repeat("a", 128), strings.Repeat("a", 129),
+		"_a", "9a", "lease_expired", "desk-7/EUR#2031-06-30", "fill 9\x1b[2J", "a\u00a0b", "a\u202eb", " a", "a\t",
+		`"a"\`, "9223372036854775808", "\x7f", "\ufeffa", "'; --",
+		strings.Repeat("a", 63), strings.Repeat("a", 64), strings.Repeat("a", 65),
+		strings.Repeat("a", 128), strings.Repeat("a", 129), strings.Repeat("~", 200), strings.Repeat("~", 201),
+		strings.Repeat("ü", 64), strings.Repeat("k", 1<<12),
 	} {
 		f.Add(seed)
 	}
+	forms := map[string]struct {
+		valid func(string) bool
+		form  *regexp.Regexp
+	}{
+		"kind":      {validKind, regexp.MustCompile(`\A[a-z][a-z0-9_]{0,62}\z`)},
+		"currency":  {ValidCurrency, regexp.MustCompile(`\A[A-Z0-9]{3,12}\z`)},
+		"reference": {ValidLedgerRef, regexp.MustCompile(`\A[A-Za-z0-9._:-]{1,64}\z`)},
+		"reason": {func(s string) bool { return ReasonCode(s).Valid() },
+			regexp.MustCompile(`\A[a-z][a-z0-9_]{0,63}\z`)},
+	}
+	keys := map[string]struct {
+		check func(string) error
+		form  *regexp.Regexp
+	}{
+		"instance_key": {func(s string) error { return InstanceKey(s).Validate() },
+			regexp.MustCompile(`\A[!-~]{1,128}\z`)},
+		"correlation_id": {func(s string) error { return CorrelationID(s).Validate() },
+			regexp.MustCompile(`\A[!-~]{1,200}\z`)},
+		"slot_id": {func(s string) error { return SlotID(s).Validate() }, regexp.MustCompile(`\A[!-~]{1,128}\z`)},
+		"worker":  {func(s string) error { return WorkerID(s).Validate() }, regexp.MustCompile(`\A[!-~]{1,128}\z`)},
+	}
 	f.Fuzz(func(t *testing.T, s string) {
-		for name, pair := range map[string][2]bool{
-			"kind":      {validKind(s), kind.MatchString(s)},
-			"currency":  {ValidCurrency(s), currency.MatchString(s)},
-			"reference": {ValidLedgerRef(s), reference.MatchString(s)},
-			"key":       {InstanceKey(s).Validate() == nil, key.MatchString(s)},
-		} {
-			if pair[0] != pair[1] {
-				t.Errorf("%q is a %s: %v, want %v", s, name, pair[0], pair[1])
+		for name, form := range forms {
+			if got, want := form.valid(s), form.form.MatchString(s); got != want {
+				t.Errorf("%q is a %s: %v, want %v", s, name, got, want)
+			}
+		}
+		for field, key := range keys {
+			err := key.check(s)
+			if want := key.form.MatchString(s); (err == nil) != want {
+				t.Errorf("%q is a %s: %v, want %v", s, field, err, want)
+			}
+			if err == nil {
+				continue
+			}
+			refusedFor(t, "a key", field, err)
+			long := strings.Repeat("k", 201)
+			texts := []string{key.check("").Error(), key.check(" ").Error(), key.check(long).Error()}
+			if !slices.Contains(texts, err.Error()) {
+				t.Errorf("%q is refused with %q", s, err)
 			}
 		}
 	})

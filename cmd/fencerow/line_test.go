@@ -2,57 +2,157 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"github.com/fourblocks2020/fencerow"
+	"github.com/fourblocks2020/fencerow/internal/ledger/jsonwalk"
+	"github.com/fourblocks2020/fencerow/internal/ledger/jsonwalk/walktest"
 )
 
-// Whatever a line holds: it is refused with a plain text, or its payload is a part of it as it stands, and
-// the entry exported from an old row of the same content is the same entry.
+// A line is an entry exactly where a reading by encoding/json, member by member, says so, and the same one;
+// what is refused is refused in a text of ours. The payload is a part of the line as it stands, and the entry
+// exported from an old row of the same content is the same entry.
 func FuzzEntryLine(f *testing.F) {
+	const rest = `,"entry_kind":"fill","payload":{}}`
 	for _, seed := range []string{
-		line("a"), `{}`, `{"payload":{}}`,
+		line("a"), `{}`, `{"payload":{}}`, "", "null", `["a"]`, `"a"`,
 		`{"payload": {"a":1,"a":2} ,"correlation_id":"\u0061","entry_kind":"fill"}`,
 		`{"correlation_id":"a","entry_kind":"fill","payload":{"a":"\u0000"},"skip":true,"slot_id":null}`,
 		`{"a":1}`, `{"correlation_id":"a","correlation_id":"b"}`, "{\"correlation_id\":\"\xff\"}",
 		`{"cash_delta":"-1.50"}`,
 		`{"correlation_id":"a","entry_kind":"fill","payload":{"a":"` + "\u009b31m\x7f" + `"}}`,
+		`{"correlation_id":"b","entry_kind":"fee","payload":{"z":123456789012345678901.10,"a":"🙂"},` +
+			`"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00","skip":null}`,
+		`{"correlation_id":"b","cash_delta":"1e999999999","currency":"EUR"` + rest,
+		`{"correlation_id":"b","cash_delta":-1.5,"currency":"EUR"` + rest,
+		`{"correlation_id":"b","cash_delta":"0.0000000000000000001","currency":"EUR"` + rest,
+		`{"correlation_id":"b","cash_delta":"","currency":""` + rest,
+		`{"correlation_id":"b","cash_delta":"3"` + rest,
+		`{"correlation_id":"b","traceparent":"00-","skip":"true"` + rest, `{"Correlation_Id":"b"` + rest,
+		`{"correlation_id":"b` + "\x00" + `"` + rest, `{"correlation_id":"b\u0000"` + rest,
+		`{"correlation_id":1` + rest,
+		`{"correlation_id":"b","payload\u0020":1` + rest,
+		`{"correlation_id":"b","entry_kind":"fill","payload":null}`,
+		`{"correlation_id":"b","entry_kind":"fill","payload":{"a":`, `{"correlation_id":"b"` + rest + rest,
+		`{"correlation_id":"b","entry_kind":"fill","payload":{"a":"` + "\xc3" + `"}}`,
+		`{"correlation_id":"b","entry_kind":"fill","payload":` + strings.Repeat(`{"a":`, 520) + "1" +
+			strings.Repeat("}", 521),
 	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		text = bytes.TrimSpace(text)
 		e, err := parseEntryLine(text)
+		want, ok := plainEntry(text)
+		if (err == nil) != ok {
+			t.Fatalf("got %+v, %v, want %+v, %v", e, err, want, ok)
+		}
 		if err != nil {
-			printable := func(r rune) bool { return r >= ' ' && r <= '~' }
-			if strings.ContainsFunc(err.Error(), func(r rune) bool { return !printable(r) }) {
-				t.Errorf("refused with %q", err)
-			}
+			refusedInOurWords(t, err)
 			return
+		}
+		if !contentOf(e).SameContent(&want) || e.OpenSkip != want.OpenSkip || e.TraceParent != want.TraceParent {
+			t.Fatalf("got %+v, want %+v", e, want)
 		}
 		if !bytes.Contains(text, e.Payload) {
 			t.Errorf("the payload %q is not a part of the line", e.Payload)
 		}
-		old := fencerow.LegacyEntry{
-			CorrelationID: string(e.CorrelationID), EntryKind: e.EntryKind, SlotID: optional(e.SlotID),
-			CashDelta: e.CashDelta.String(), Currency: optional(e.Currency), Payload: e.Payload,
-		}
-		exported, problems := exportLine(&old)
-		again, err := parseEntryLine(exported)
-		if err != nil {
-			t.Fatalf("the exported line %s is refused: %v", exported, err)
-		}
-		again.OpenSkip, again.TraceParent = e.OpenSkip, e.TraceParent // an old row has none
-		was := fencerow.Entry{
-			CorrelationID: e.CorrelationID, EntryKind: e.EntryKind, SlotID: e.SlotID, CashDelta: e.CashDelta,
-			Currency: e.Currency, Payload: e.Payload,
-		}
-		if was.SameContent(&again) != (len(problems) == 0) {
-			t.Errorf("exported as %s, with the problems %q", exported, problems)
-		}
+		exportsAsItself(t, e)
 	})
+}
+
+// plainEntry reads an entry member by member, with encoding/json alone.
+func plainEntry(text []byte) (e fencerow.NewEntry, ok bool) {
+	members, ok := walktest.Members(text, jsonwalk.MaxDepth)
+	if !ok {
+		return e, false
+	}
+	texts := map[string]*string{"correlation_id": nil, "entry_kind": nil, "slot_id": nil, "cash_delta": nil,
+		"currency": nil, "traceparent": nil}
+	seen := map[string]bool{}
+	for _, m := range members {
+		twice := seen[m.Name]
+		seen[m.Name] = true
+		var err error
+		switch text, known := texts[m.Name]; {
+		case twice:
+			return e, false
+		case known:
+			err = json.Unmarshal(m.Value, &text)
+			if texts[m.Name] = text; !utf8.Valid(m.Value) {
+				return e, false
+			}
+		case m.Name == "skip":
+			var skip *bool
+			err = json.Unmarshal(m.Value, &skip)
+			e.OpenSkip = skip != nil && *skip
+		case m.Name == "payload":
+			e.Payload = m.Value
+		default:
+			return e, false
+		}
+		if err != nil {
+			return e, false
+		}
+	}
+	given := func(name string) string {
+		if texts[name] == nil {
+			return ""
+		}
+		return *texts[name]
+	}
+	e.CorrelationID, e.EntryKind = fencerow.CorrelationID(given("correlation_id")), given("entry_kind")
+	e.SlotID, e.Currency = fencerow.SlotID(given("slot_id")), given("currency")
+	e.TraceParent = given("traceparent")
+	if amount := given("cash_delta"); amount != "" {
+		var err error
+		if e.CashDelta, err = fencerow.ParseDecimal("cash_delta", amount); err != nil {
+			return e, false
+		}
+	}
+	return e, e.Validate() == nil
+}
+
+// refusedInOurWords demands a text that names a member and holds nothing that a terminal would obey.
+func refusedInOurWords(t *testing.T, err error) {
+	t.Helper()
+	input, ok := errors.AsType[*fencerow.InputError](err)
+	if !ok || !slices.Contains([]string{"the line", "correlation_id", "entry_kind", "slot_id", "cash_delta",
+		"currency", "payload", "traceparent", "skip"}, input.Field) {
+		t.Errorf("refused with %q", err)
+	}
+	if strings.ContainsFunc(err.Error(), func(r rune) bool { return r < ' ' || r > '~' }) {
+		t.Errorf("refused with %q", err)
+	}
+}
+
+func contentOf(e fencerow.NewEntry) *fencerow.Entry {
+	return &fencerow.Entry{
+		CorrelationID: e.CorrelationID, EntryKind: e.EntryKind, SlotID: e.SlotID, CashDelta: e.CashDelta,
+		Currency: e.Currency, Payload: e.Payload,
+	}
+}
+
+// exportsAsItself demands that the entry, kept as an old row and exported from there, is read as itself,
+// unless the export says that its payload could not be kept as it is.
+func exportsAsItself(t *testing.T, e fencerow.NewEntry) {
+	t.Helper()
+	exported, problems := exportLine(&fencerow.LegacyEntry{
+		CorrelationID: string(e.CorrelationID), EntryKind: e.EntryKind, SlotID: optional(e.SlotID),
+		CashDelta: e.CashDelta.String(), Currency: optional(e.Currency), Payload: e.Payload,
+	})
+	again, err := parseEntryLine(exported)
+	if err != nil {
+		t.Fatalf("the exported line %s is refused: %v", exported, err)
+	}
+	if contentOf(e).SameContent(&again) != (len(problems) == 0) {
+		t.Errorf("exported as %s, with the problems %q", exported, problems)
+	}
 }
 
 func TestExportedLineObeysNoTerminal(t *testing.T) {

@@ -2,8 +2,8 @@ package jsonwalk
 
 import "strings"
 
-// MaxDepth is how deeply values may be nested in a document that [IsObject] accepts; the check is recursive.
-// It is more than a payload may have.
+// MaxDepth is how deeply objects and arrays may be nested in a document that [IsObject] accepts; the check is
+// recursive. It is more than a payload may have.
 const MaxDepth = 1000
 
 // The functions of this file check the grammar of RFC 8259. Each takes the index where a construct begins and
@@ -16,8 +16,9 @@ func valid(doc []byte) bool {
 	return i != bad && skipSpace(doc, i) == len(doc)
 }
 
+// checkValue takes how many levels of objects and arrays may still begin.
 func checkValue(doc []byte, i, depth int) int {
-	if i >= len(doc) || depth == 0 {
+	if i >= len(doc) {
 		return bad
 	}
 	switch doc[i] {
@@ -38,6 +39,9 @@ func checkValue(doc []byte, i, depth int) int {
 }
 
 func checkMembers(doc []byte, i, depth int) int {
+	if depth == 0 {
+		return bad
+	}
 	i = skipSpace(doc, i+1)
 	if i < len(doc) && doc[i] == '}' {
 		return i + 1
@@ -69,6 +73,9 @@ func checkMembers(doc []byte, i, depth int) int {
 }
 
 func checkElements(doc []byte, i, depth int) int {
+	if depth == 0 {
+		return bad
+	}
 	i = skipSpace(doc, i+1)
 	if i < len(doc) && doc[i] == ']' {
 		return i + 1
