@@ -115,9 +115,8 @@ func parseSnapshot(value []byte) *fencerow.Snapshot {
 		case "cash_balance":
 			ok = balance(value, s) && once(2)
 		case "version":
-			var err error
-			s.Version, err = strconv.ParseInt(string(value), 10, 64)
-			ok = err == nil && s.Version >= 0 && once(3)
+			version, err := strconv.ParseUint(string(value), 10, 63)
+			s.Version, ok = int64(version), err == nil && once(3)
 		}
 		if !ok {
 			return refusedSnapshot()

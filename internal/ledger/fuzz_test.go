@@ -1,7 +1,10 @@
 package ledger
 
 import (
-	"net/http"
+	"encoding/binary"
+	"fmt"
+	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -30,99 +33,123 @@ func TestRetryAfterForms(t *testing.T) {
 	}
 }
 
+// The oracle reads digits as a number and a date by the three layouts of HTTP, and does its own arithmetic.
 func FuzzRetryAfterIsBounded(f *testing.F) {
-	for _, s := range []string{"", "-5", "soon", "315360000", "Fri, 31 Dec 9999 23:59:59 GMT", "0x10", "1e9"} {
-		f.Add(s, int64(1772366400))
+	for _, s := range []string{
+		"", "-5", "soon", "315360000", "Fri, 31 Dec 9999 23:59:59 GMT", "0x10", "1e9", "0", "00090", "3599", "3600",
+		"3601", "2.5", "+7", "7s", " 12 ", "12, 30", "18446744073709551616", strings.Repeat("9", 400),
+		"\x00", "\xff9", "٣", "Sun, 01 Mar 2026 12:00:07 GMT", "Sunday, 01-Mar-26 12:00:07 GMT",
+		"Sun Mar  1 12:00:07 2026",
+		"Sun, 01 Mar 2026 12:00:07 PST", "Sun, 01 Mar 2026 12:00:07", "Mon, 01 Mar 2026 12:00:07 GMT",
+		"Thu, 01 Jan 1970 00:00:00 GMT", "Mon, 01 Jan 0001 00:00:00 GMT", "Sun, 30 Feb 2026 12:00:00 GMT",
+		"Sun, 01 Mar 2026 13:00:00 GMT", "2026-03-01T12:00:07Z", "Infinity", "NaN",
+	} {
+		f.Add(s, int64(1772366400), int64(0))
+		f.Add(s, int64(1772366407), int64(1))
 	}
-	f.Fuzz(func(t *testing.T, value string, unix int64) {
-		got := retryAfter(value, time.Unix(unix%1e11, 0))
-		if got < 0 || got > maxRetryAfter {
-			t.Fatalf("%q is %v", value, got)
-		}
-		if n, err := strconv.ParseUint(value, 10, 16); err == nil &&
-			got != min(time.Duration(n)*time.Second, time.Hour) {
-			t.Fatalf("%d seconds are %v", n, got)
+	f.Fuzz(func(t *testing.T, value string, unix, nanoseconds int64) {
+		now := time.Unix(unix%1e11, nanoseconds%1e9)
+		got, want := retryAfter(value, now), plainRetryAfter(value, now)
+		if got != want || got < 0 || got > time.Hour {
+			t.Fatalf("%q at %s is %v, want %v", value, now, got, want)
 		}
 	})
 }
 
-func FuzzAnswerIsAlwaysJudged(f *testing.F) {
-	for _, s := range []string{
-		``, `{}`, `[]`, `{"result":"CREATED","correlation_id":"a","ledger_ref":"x","content_digest":"sha-256=:A:"}`,
-		`{"snapshot":{"slot_id":"s","currency":"USD","cash_balance":"1.50","version":3}}`,
-		`{"snapshot":{"slot_id":"s","currency":"USD","cash_balance":"1e999999999","version":1e3}}`,
-		`{"correlation_id":"a","correlation_id":"b"}`, `{"Result":"CONFLICT"}`, "{\"correlation_id\":\"\xff\"}",
-		`{"error":{"type":"idempotency_error","code":"idempotency_key_in_use"}}`,
-		`{"type":"urn:x#stale-fencing-token"}`,
-	} {
-		f.Add([]byte(s), "application/json", 200)
+func plainRetryAfter(value string, now time.Time) time.Duration {
+	value = strings.Trim(value, " \t")
+	if plainNumber.MatchString(value) {
+		digits := strings.TrimLeft(value, "0")
+		if len(digits) > 4 {
+			return time.Hour
+		}
+		seconds, _ := strconv.Atoi("0" + digits)
+		return min(time.Duration(seconds)*time.Second, time.Hour)
 	}
-	h, err := New(Config{URL: "https://ledger.example", RequireEcho: true})
+	for _, layout := range []string{
+		"Mon, 02 Jan 2006 15:04:05 GMT", "Monday, 02-Jan-06 15:04:05 MST", "Mon Jan _2 15:04:05 2006",
+	} {
+		at, err := time.Parse(layout, value)
+		switch {
+		case err != nil:
+			continue
+		case at.After(now.Add(time.Hour)):
+			return time.Hour
+		case at.Before(now):
+			return 0
+		}
+		return at.Sub(now)
+	}
+	return 0
+}
+
+// A child is made of every trace context of version 00, and of nothing else; it differs in the span alone.
+func FuzzChildTraceParent(f *testing.F) {
+	for _, s := range []string{
+		"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+		"00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+		"01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-more",
+		"00-4bf92f3577b34da6a3ce929d0e0e47\r\n-00f067aa0ba902b7-01", "",
+		"00-4BF92F3577B34DA6A3CE929D0E0E4736-00F067AA0BA902B7-01",
+		"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0\x00",
+		"00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-ff",
+		"ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+	} {
+		f.Add(s, uint64(0))
+		f.Add(s, uint64(1<<63))
+	}
+	// The span is replaced, whatever it is; an enqueued one was checked before.
+	form := regexp.MustCompile(`(?s)\A00-([0-9a-f]{32})-.*-[0-9a-f]{2}\z`)
+	f.Fuzz(func(t *testing.T, parent string, n uint64) {
+		var span [8]byte
+		binary.BigEndian.PutUint64(span[:], n)
+		want := ""
+		m := form.FindStringSubmatch(parent)
+		if len(parent) == 55 && parent[52] == '-' && m != nil && strings.Trim(m[1], "0") != "" {
+			want = fmt.Sprintf("%s%016x%s", parent[:36], max(n, 1), parent[52:])
+		}
+		if child := childTraceParent(parent, span); child != want {
+			t.Fatalf("the child of %q with the span %016x is %q, want %q", parent, n, child, want)
+		}
+	})
+}
+
+// Two entries have one key exactly if they are one entry. A key goes through headers and addresses as it is.
+func FuzzIdempotencyKeys(f *testing.F) {
+	for _, ids := range [][4]string{
+		{"desk", "fill-1", "desk", "fill-1"}, {"a", "b:c", "a:b", "c"}, {"sha256", "x", "a", "y"},
+		{`a"`, "b", "a", `"b`}, {`a\`, "b", "a", `\b`},
+		{"a", "%2f/../?x=1#", "a", "%2F/../?x=1#"}, {"a", ".", "a", ".."},
+		{strings.Repeat("i", 128), strings.Repeat("c", 126), strings.Repeat("i", 128), strings.Repeat("c", 127)},
+		{strings.Repeat("i", 128), strings.Repeat("c", 200), strings.Repeat("i", 127), strings.Repeat("c", 200)},
+		{"a b", "c", "a", "b\x00"}, {"ü", "c", "u", "\xff"},
+		{"sha256", "8b8b5d4ed6a9b2b4a5bb1d2ff8ef7c7ec0a3e2ee6a5d5d5f0f3a5e4f3c2b1a09", "sha", "256"},
+	} {
+		f.Add(ids[0], ids[1], ids[2], ids[3])
+	}
+	h, err := New(Config{URL: "https://ledger.example/", ReadbackURL: "https://ledger.example/entries/"})
 	if err != nil {
 		f.Fatal(err)
 	}
-	e := testEntry()
-	e.SlotID, e.Currency = "s", "USD"
-	m := h.newMessage(fencerow.Delivery{Entry: e}, nil)
-	f.Fuzz(func(t *testing.T, body []byte, contentType string, status int) {
-		r := &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {contentType}}}
-		var a fencerow.Answer
-		if success := status >= 200 && status < 300; success {
-			a = h.success(t.Context(), m, r, body, nil)
-		} else {
-			a = h.refusal(r, body)
+	form := regexp.MustCompile(`\A[!#-\[\]-~]{1,255}\z`)
+	f.Fuzz(func(t *testing.T, instanceA, idA, instanceB, idB string) {
+		a := &fencerow.Entry{Instance: fencerow.InstanceKey(instanceA), CorrelationID: fencerow.CorrelationID(idA)}
+		b := &fencerow.Entry{Instance: fencerow.InstanceKey(instanceB), CorrelationID: fencerow.CorrelationID(idB)}
+		for _, e := range []*fencerow.Entry{a, b} {
+			if e.Instance.Validate() != nil || e.CorrelationID.Validate() != nil {
+				return
+			}
+			key := IdempotencyKey(e.Instance, e.CorrelationID)
+			address, err := url.Parse(h.readbackURL(e).String())
+			if !form.MatchString(key) || err != nil || address.Host != "ledger.example" ||
+				address.Path != "/entries/"+key || address.RawQuery != "" || address.Fragment != "" {
+				t.Fatalf("the key of %q, %q is %q, read back at %v, %v", e.Instance, e.CorrelationID, key, address, err)
+			}
 		}
-		booked := a.Class == fencerow.AnswerDelivered || a.Class == fencerow.AnswerDuplicate
-		if booked && !strings.Contains(string(body), m.digest) {
-			t.Fatalf("booked without the digest: %+v", a)
-		}
-		if booked != (a.Reason == "") || a.Reason != "" && !a.Reason.Valid() {
-			t.Fatalf("reason %q with class %s", a.Reason, a.Class)
-		}
-		if a.LedgerRef != "" && !fencerow.ValidLedgerRef(a.LedgerRef) {
-			t.Fatalf("reference %q", a.LedgerRef)
-		}
-		if s := a.Snapshot; s != nil && s.Version >= 0 && !e.CheckSnapshot(s) {
-			t.Fatalf("snapshot %+v", s)
-		}
-	})
-}
-
-func FuzzProblemBodies(f *testing.F) {
-	for _, s := range []string{
-		`{"type":"https://x/stale-fencing-token"}`, `{"code":"IDEMPOTENCY_KEY_REUSED"}`, `{"error":"in_flight"}`,
-		`{"error":{"type":"idempotency_error","code":"idempotency_key_in_use"}}`,
-		`{"type":1,"error":[]}`, `{"type":"///"}`,
-	} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, body []byte) {
-		kind := problemOf(&http.Response{Header: http.Header{}}, body)
-		lower := strings.ReplaceAll(strings.ToLower(string(body)), "_", "-")
-		if kind == problemStaleToken && !strings.Contains(lower, `\`) &&
-			!strings.Contains(lower, "stale-fencing-token") {
-			t.Fatalf("%q is taken for a stale token", body)
-		}
-	})
-}
-
-func FuzzChildTraceParent(f *testing.F) {
-	f.Add("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", uint64(0))
-	f.Add("00-00000000000000000000000000000000-00f067aa0ba902b7-01", uint64(1))
-	f.Add("01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-more", uint64(1))
-	f.Add("00-4bf92f3577b34da6a3ce929d0e0e47\r\n-00f067aa0ba902b7-01", uint64(1))
-	f.Fuzz(func(t *testing.T, parent string, n uint64) {
-		var span [8]byte
-		for i := range span {
-			span[i] = byte(n >> (8 * i))
-		}
-		child := childTraceParent(parent, span)
-		if child == "" {
-			return
-		}
-		if len(child) != traceParentLen || child[:36] != parent[:36] || child[52:] != parent[52:] ||
-			strings.Trim(child, "0123456789abcdef-") != "" || strings.Trim(child[36:52], "0") == "" {
-			t.Fatalf("the child of %q is %q", parent, child)
+		one := instanceA == instanceB && idA == idB
+		same := IdempotencyKey(a.Instance, a.CorrelationID) == IdempotencyKey(b.Instance, b.CorrelationID)
+		if same != one {
+			t.Fatalf("%q, %q and %q, %q have one key: %v", instanceA, idA, instanceB, idB, same)
 		}
 	})
 }
