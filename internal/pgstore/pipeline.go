@@ -36,69 +36,67 @@ type call func(ctx context.Context, q *db.Queries) error
 var errQueued = errors.New("queued")
 
 // transact runs calls in one transaction and then the calls of after, if there are any, in a second one, all
-// in one round trip on a connection of the pool. See [Store.run] for what is repeated and what an error is.
+// in one round trip on a connection of the pool. The bounds of a transaction go before its calls. See
+// [Store.run] for what is repeated and what an error is; a transaction that was committed is never repeated.
 func (s *Store) transact(
 	ctx context.Context, op string, bound time.Duration, calls []call, after ...call,
-) error {
-	return s.run(ctx, op, bound, func(ctx context.Context, conn *pgx.Conn) error {
-		return s.transaction(ctx, conn, bound, calls, after...)
-	})
-}
-
-// transaction runs calls in one transaction and then the calls of after, if there are any, in a second one,
-// all in one round trip. The bounds of a transaction go before its calls.
-func (s *Store) transaction(
-	ctx context.Context,
-	conn *pgx.Conn,
-	bound time.Duration,
-	calls []call,
-	after ...call,
 ) error {
 	parts := [][]call{append([]call{s.bounds(bound)}, calls...)}
 	if len(after) > 0 {
 		parts = append(parts, append([]call{s.bounds(bound)}, after...))
 	}
+	return s.run(ctx, op, bound, func(ctx context.Context, conn *pgx.Conn) error {
+		committed, err := s.transactions(ctx, conn, parts)
+		parts = parts[committed:]
+		return err
+	})
+}
+
+// transactions runs each part in a transaction of its own, all in one round trip, and returns how many are
+// known to be committed.
+func (s *Store) transactions(ctx context.Context, conn *pgx.Conn, parts [][]call) (committed int, err error) {
 	queue := &queue{rewrite: s.texts.rewrite}
 	queries := db.New(queue)
 	for _, part := range parts {
 		queue.batch.Queue(s.texts.begin)
 		for _, c := range part {
 			if err := c(ctx, queries); !errors.Is(err, errQueued) {
-				return err
+				return 0, err
 			}
 		}
 		queue.batch.Queue(commit)
 	}
 	results := conn.SendBatch(ctx, &queue.batch)
-	err := readAll(ctx, results, parts)
+	committed, err = readAll(ctx, results, parts)
 	if closeErr := results.Close(); err == nil {
 		err = closeErr
 	}
 	if err != nil && !conn.IsClosed() && conn.PgConn().TxStatus() != 'I' {
 		// A statement failed before COMMIT, so the transaction is still open on the server.
 		if _, rollbackErr := conn.Exec(ctx, rollback); rollbackErr != nil {
-			return errors.Join(err, rollbackErr)
+			return committed, errors.Join(err, rollbackErr)
 		}
 	}
-	return err
+	return committed, err
 }
 
-func readAll(ctx context.Context, results pgx.BatchResults, parts [][]call) error {
+// readAll reads the answers of each part, and returns how many parts were answered to the end.
+func readAll(ctx context.Context, results pgx.BatchResults, parts [][]call) (int, error) {
 	queries := db.New(answers{results})
-	for _, part := range parts {
+	for i, part := range parts {
 		if _, err := results.Exec(); err != nil {
-			return err
+			return i, err
 		}
 		for _, c := range part {
 			if err := c(ctx, queries); err != nil {
-				return err
+				return i, err
 			}
 		}
 		if _, err := results.Exec(); err != nil {
-			return err
+			return i, err
 		}
 	}
-	return nil
+	return len(parts), nil
 }
 
 // bounds is the first statement of every transaction. The wait for a lock must end before the statement does,

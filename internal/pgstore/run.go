@@ -12,13 +12,13 @@ import (
 	"github.com/fourblocks2020/fencerow"
 )
 
-// maxRepeats bounds how often a transaction of the store's own is repeated after a deadlock or a
-// serialization failure.
+// maxRepeats bounds how often a transaction of the store's own is repeated after a deadlock, a serialization
+// failure or a stale plan.
 const maxRepeats = 5
 
 // run gives fn a connection and translates its error. The server bounds each statement by bound; run bounds
-// the whole from the client's side, for a server or a network that does not answer at all. Deadlocks and
-// serialization failures are repeated whole, so fn must begin anew each time.
+// the whole from the client's side, for a server or a network that does not answer at all. After a deadlock,
+// a serialization failure or a stale plan fn is called again, and must begin anew.
 func (s *Store) run(
 	ctx context.Context,
 	op string,
@@ -64,6 +64,9 @@ func (s *Store) runOnce(
 	runCtx, cancelRun := context.WithTimeout(ctx, 4*bound)
 	defer cancelRun()
 	err = fn(runCtx, conn.Conn())
+	if isStalePlan(err) {
+		err = errors.Join(err, conn.Conn().DeallocateAll(runCtx))
+	}
 	if err == nil || !conn.Conn().IsClosed() {
 		return err
 	}
@@ -74,10 +77,19 @@ func (s *Store) runOnce(
 	return errors.Join(errConnectionLost, err)
 }
 
-// isRepeatable reports a deadlock or a serialization failure.
+// isRepeatable reports a deadlock, a serialization failure or a stale plan.
 func isRepeatable(err error) bool {
 	var pgErr *pgconn.PgError
-	return errors.As(err, &pgErr) && (pgErr.Code == "40P01" || pgErr.Code == "40001")
+	return errors.As(err, &pgErr) && (pgErr.Code == "40P01" || pgErr.Code == "40001") || isStalePlan(err)
+}
+
+// isStalePlan reports that a statement which this session has prepared gives columns of other types now,
+// because a migration has changed them ("cached plan must not change result type"). It was refused before it
+// did anything. All statements of the session are then prepared anew, not this one alone: what else the
+// migration has changed would each cost another repeat.
+func isStalePlan(err error) bool {
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && pgErr.Code == "0A000"
 }
 
 // pause waits a random time that grows with each repeat, at most about 50 ms.
