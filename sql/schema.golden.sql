@@ -495,6 +495,13 @@ AS $body$
     SELECT count(*) FROM fencerow.ledger_outbox o WHERE o.instance_key IS NULL
 $body$;
 
+CREATE FUNCTION fencerow.oldest_program()
+RETURNS integer
+LANGUAGE sql STABLE PARALLEL u COST 100
+AS $body$
+    SELECT 6
+$body$;
+
 CREATE FUNCTION fencerow.owns_entry(outbox_id bigint, instance_key text)
 RETURNS boolean
 LANGUAGE sql VOLATILE PARALLEL u COST 100 SET search_path=pg_catalog, pg_temp

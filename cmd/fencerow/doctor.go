@@ -108,7 +108,11 @@ func (x *examination) examine(ctx context.Context, store *pgstore.Store, instanc
 		x.failed("schema", err)
 		return
 	}
-	x.note("schema", checkOK, "", "version %d", version)
+	detail := fmt.Sprintf("version %d", version)
+	if version > pgstore.MaxSchemaVersion {
+		detail += fmt.Sprintf(", with which this program, built for %d, still works", pgstore.MaxSchemaVersion)
+	}
+	x.note("schema", checkOK, "", "%s", detail)
 	if walls, err := store.Walls(ctx, instance); err != nil {
 		x.failed("walls", err)
 	} else {

@@ -31,6 +31,9 @@ func TestDoctorFindsAHealthyServerInOrder(t *testing.T) {
 			t.Errorf("%+v", check)
 		}
 	}
+	db.Exec(t, "UPDATE fencerow.schema_version SET version = 1000")
+	newer := results(document[doctorDoc](t, at(db.DSN(), desk), 0, "doctor"))["schema"]
+	mustContain(t, newer.Result+" "+newer.Detail, "ok version 1000, with which this program")
 }
 
 func TestDoctorSeesEachTrouble(t *testing.T) {

@@ -221,6 +221,7 @@ type migrateStatusDoc struct {
 	Current int       `json:"current"`
 	Latest  int       `json:"latest"`
 	Newer   bool      `json:"newer"`
+	Oldest  int       `json:"oldest_program"`
 	Pending []stepDoc `json:"pending"`
 }
 

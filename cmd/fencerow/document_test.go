@@ -65,7 +65,7 @@ func TestDocumentsAreAsCommitted(t *testing.T) {
 	for i, status := range fencerow.Statuses() {
 		statuses[status] = int64(i)
 	}
-	steps := []stepDoc{{2, "002_own_claim_and_fence"}}
+	steps := []stepDoc{{7, "007_note_worker_build"}}
 	checks := []checkDoc{{"fsync", checkOK, "on", ""}, {"autovacuum", checkWarn, "off", "turn it on"}}
 	sums := currencySumsDoc{Currency: "EUR", Pending: "-1.5", PendingCount: 1, Blocked: "0"}
 	for name, doc := range map[string]any{
@@ -96,7 +96,7 @@ func TestDocumentsAreAsCommitted(t *testing.T) {
 		"prune":          pruneDoc{Deleted: 4},
 		"doctor":         doctorDoc{Result: checkWarn, Checks: checks},
 		"migrate_up":     migratedDoc{From: 1, To: 3},
-		"migrate_status": migrateStatusDoc{Current: 1, Latest: 2, Pending: steps},
+		"migrate_status": migrateStatusDoc{Current: 6, Latest: 7, Oldest: 6, Pending: steps},
 		"migrate_walls":  migrateWallsDoc{Walls: wallsUp, Changed: 8, Roles: 2},
 		"migrate_verify": migrateVerifyDoc{Latest: 3, Checks: []string{"files", "from_empty", "from_rows"}},
 		"dev": devDoc{

@@ -97,7 +97,8 @@ func (c *migrateStatusCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	doc := migrateStatusDoc{
-		Current: status.Current, Latest: status.Latest, Newer: status.Newer(), Pending: []stepDoc{},
+		Current: status.Current, Latest: status.Latest, Newer: status.Newer(), Oldest: status.Oldest,
+		Pending: []stepDoc{},
 	}
 	for _, step := range status.Pending {
 		doc.Pending = append(doc.Pending, stepDoc(step))
@@ -109,6 +110,9 @@ func (c *migrateStatusCmd) Run(ctx context.Context, a *app) error {
 		}
 		for _, step := range doc.Pending {
 			t.line("  to do: %s", step.Name)
+		}
+		if len(doc.Pending) > 0 {
+			t.line("afterwards programs built for version %d or a later one work with it", doc.Oldest)
 		}
 	})
 }

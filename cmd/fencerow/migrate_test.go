@@ -21,6 +21,9 @@ func TestMigrateUpDownAndStatus(t *testing.T) {
 	if doc := document[migratedDoc](t, c, 0, "migrate", "up"); doc != (migratedDoc{latest, latest}) {
 		t.Errorf("up again: %+v", doc)
 	}
+	if before.Oldest < 6 || before.Oldest > latest {
+		t.Errorf("the oldest program: %+v", before)
+	}
 	mustContain(t, c.want(t, 0, "migrate", "up").stdout, "as before")
 	after := document[migrateStatusDoc](t, c, 0, "migrate", "status")
 	if after.Current != latest || len(after.Pending) != 0 {

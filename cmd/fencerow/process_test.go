@@ -156,6 +156,9 @@ func TestSchemaOfAnotherVersionIsAFailure(t *testing.T) {
 	c.want(t, 0, "migrate", "up")
 	c.want(t, 0, "counts")
 	db.Exec(t, "UPDATE fencerow.schema_version SET version = 99")
+	c.want(t, 0, "counts") // the schema says that this program works with it
+	db.Exec(t, `
+CREATE OR REPLACE FUNCTION fencerow.oldest_program() RETURNS integer LANGUAGE sql AS 'SELECT 99'`)
 	mustContain(t, c.want(t, 1, "counts").stderr, "store_schema_mismatch")
 	mustContain(t, c.want(t, 1, "migrate", "up").stderr, "schema_newer")
 }

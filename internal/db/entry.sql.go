@@ -386,6 +386,18 @@ func (q *Queries) LegacyUnwalled(ctx context.Context) (string, error) {
 	return row_security, err
 }
 
+const SchemaOldestProgram = `-- name: SchemaOldestProgram :one
+SELECT fencerow.oldest_program()::integer AS version
+`
+
+// SchemaOldestProgram is the oldest version whose programs can work with the schema as it is. It came with version 6.
+func (q *Queries) SchemaOldestProgram(ctx context.Context) (int32, error) {
+	row := q.db.QueryRow(ctx, SchemaOldestProgram)
+	var version int32
+	err := row.Scan(&version)
+	return version, err
+}
+
 const SchemaVersion = `-- name: SchemaVersion :one
 SELECT version FROM fencerow.schema_version
 `

@@ -28,25 +28,37 @@ const InstanceLock = `-- name: InstanceLock :many
 WITH instance AS MATERIALIZED (
     SELECT instance_key, held_at
     FROM fencerow.ledger_instance
-    WHERE instance_key = $1::text
+    WHERE instance_key = $2::text
     FOR NO KEY UPDATE
 )
 SELECT
     (held_at IS NOT NULL)::boolean AS held,
-    set_config('fencerow.locked', CASE WHEN held_at IS NULL THEN instance_key ELSE '' END, true)::text AS locked
+    (fencerow.oldest_program() > $1::integer)::boolean AS outgrown,
+    set_config(
+        'fencerow.locked',
+        CASE WHEN held_at IS NULL AND fencerow.oldest_program() <= $1::integer THEN instance_key ELSE '' END,
+        true
+    )::text AS locked
 FROM instance
 `
 
+type InstanceLockParams struct {
+	Program     int32
+	InstanceKey string
+}
+
 type InstanceLockRow struct {
-	Held   bool
-	Locked string
+	Held     bool
+	Outgrown bool
+	Locked   string
 }
 
 // InstanceLock locks the instance in a statement of its own: a lock taken inside the claim statement comes after that statement's
 // snapshot, and two claimers then commit the same rows. It also leaves a mark for the rest of the transaction: without the mark, that is
-// without the lock or on hold, the claim statements pick nothing, even if the instance was registered between the two statements.
-func (q *Queries) InstanceLock(ctx context.Context, instanceKey string) ([]InstanceLockRow, error) {
-	rows, err := q.db.Query(ctx, InstanceLock, instanceKey)
+// without the lock, on hold, or where the schema has outgrown the program, the claim statements pick nothing, even if the instance was
+// registered between the two statements.
+func (q *Queries) InstanceLock(ctx context.Context, arg InstanceLockParams) ([]InstanceLockRow, error) {
+	rows, err := q.db.Query(ctx, InstanceLock, arg.Program, arg.InstanceKey)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +66,7 @@ func (q *Queries) InstanceLock(ctx context.Context, instanceKey string) ([]Insta
 	var items []InstanceLockRow
 	for rows.Next() {
 		var i InstanceLockRow
-		if err := rows.Scan(&i.Held, &i.Locked); err != nil {
+		if err := rows.Scan(&i.Held, &i.Outgrown, &i.Locked); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

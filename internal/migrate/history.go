@@ -20,6 +20,11 @@ const (
 	// noWayBack begins the line, below the separator's place, in which a migration without a down part states
 	// its reason.
 	noWayBack = "-- No way back: "
+	// oldestProgram begins the line, above the separator, in which a migration states the oldest program that
+	// can work with the schema it leads to. The schema says the same by fencerow.oldest_program().
+	oldestProgram = "-- Oldest program: "
+	// oldestCame is the migration from which on each states it.
+	oldestCame = 6
 )
 
 var (
@@ -55,6 +60,7 @@ func checkHistory(files fs.FS, hashes string) []string {
 		return []string{err.Error()}
 	}
 	listed, problems := parseHashes(hashes)
+	oldest := 0
 	for _, step := range steps {
 		file := step.Name + ".sql"
 		body, err := fs.ReadFile(files, file)
@@ -64,6 +70,13 @@ func checkHistory(files fs.FS, hashes string) []string {
 		}
 		for _, problem := range checkMigration(file, string(body)) {
 			problems = append(problems, file+" "+problem)
+		}
+		if step.Number >= oldestCame {
+			was := oldest
+			if oldest = statedOldest(string(body)); oldest < max(was, 1) || oldest > step.Number {
+				problems = append(problems,
+					file+" does not state its oldest program, from that of the migration before up to its own number")
+			}
 		}
 		switch hash, ok := listed[file]; {
 		case !ok:
@@ -110,6 +123,23 @@ func checkMigration(file, body string) (problems []string) {
 func statesReason(line string) bool {
 	reason, found := strings.CutPrefix(line, noWayBack)
 	return found && strings.TrimSpace(reason) != ""
+}
+
+// statedOldest returns the oldest program that a migration states, and 0 if it does not do so just once.
+func statedOldest(body string) (oldest int) {
+	up, _, _ := strings.Cut(body, separatorLine)
+	for line := range strings.Lines(up) {
+		stated, found := strings.CutPrefix(strings.TrimSuffix(line, "\n"), oldestProgram)
+		if !found {
+			continue
+		}
+		number, err := strconv.Atoi(stated)
+		if err != nil || oldest != 0 {
+			return 0
+		}
+		oldest = number
+	}
+	return oldest
 }
 
 // checkPart returns what is wrong with the up or the down part of a file. tern looks for the line that turns

@@ -52,6 +52,8 @@ type Status struct {
 	Current int    // 0 where nothing was migrated yet
 	Latest  int    // the newest version this binary knows
 	Pending []Step // in the order in which Up would run them
+	// Oldest is the oldest program, by the version that it was built for, that works with the schema at Latest.
+	Oldest int
 }
 
 // Newer reports whether the database is ahead of this binary, which then must not touch it.
@@ -142,5 +144,12 @@ func (r *runner) status(ctx context.Context) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	return Status{Current: current, Latest: len(steps), Pending: steps[min(max(current, 0), len(steps)):]}, nil
+	last, err := fs.ReadFile(r.files, steps[len(steps)-1].Name+".sql")
+	if err != nil {
+		return Status{}, invalidHistory("the last migration cannot be read")
+	}
+	return Status{
+		Current: current, Latest: len(steps), Pending: steps[min(max(current, 0), len(steps)):],
+		Oldest: statedOldest(string(last)),
+	}, nil
 }

@@ -1,10 +1,13 @@
 package migrate
 
 import (
+	"io/fs"
 	"os"
 	"reflect"
+	"slices"
 	"testing"
 
+	"github.com/fourblocks2020/fencerow/internal/pgtest"
 	"github.com/fourblocks2020/fencerow/sql"
 	"github.com/fourblocks2020/fencerow/sql/schema"
 )
@@ -81,6 +84,46 @@ func TestEachVersionIsTheSameFromBelowAndFromAbove(t *testing.T) {
 	}
 }
 
+// What a migration states is for people and for the status; programs ask the schema.
+func TestSchemaSaysTheOldestProgramThatItsMigrationStates(t *testing.T) {
+	t.Parallel()
+	r, db := newRunnerOn(t)
+	conn := db.Connect(t)
+	steps, err := listSteps(r.files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	says := func(step Step) {
+		t.Helper()
+		body, err := fs.ReadFile(r.files, step.Name+".sql")
+		if err != nil {
+			t.Fatal(err)
+		}
+		stated, said := statedOldest(string(body)), one[int](t, conn, "SELECT fencerow.oldest_program()")
+		if said != stated {
+			t.Errorf("the schema at version %d says %d, its migration states %d", step.Number, said, stated)
+		}
+	}
+	for _, step := range steps[oldestCame-1:] {
+		mustTo(t, r, step.Number)
+		says(step)
+	}
+	for _, step := range slices.Backward(steps[oldestCame-1:]) {
+		mustTo(t, r, step.Number)
+		says(step)
+	}
+	// Whatever else a role may not do, and whatever its owner's functions are open for otherwise.
+	role := db.NewRole(t, nil)
+	db.Exec(t, "GRANT USAGE ON SCHEMA fencerow TO "+role.Name)
+	mustTo(t, r, oldestCame-1)
+	db.Exec(t, "ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC")
+	mustTo(t, r, oldestCame)
+	theirs := db.Connect(t, pgtest.As(role))
+	if got := one[int](t, theirs, "SELECT fencerow.oldest_program()"); got != oldestCame {
+		t.Errorf("a role with no rights is told %d", got)
+	}
+}
+
 func TestDumpSeesEveryKindOfChange(t *testing.T) {
 	t.Parallel()
 	r, db := newRunnerOn(t)
@@ -142,11 +185,12 @@ func TestStatusNamesWhatIsPendingAndChangesNothing(t *testing.T) {
 	conn := db.Connect(t)
 	steps := []Step{
 		{1, "001_create_outbox"}, {2, "002_own_claim_and_fence"}, {3, "003_index_unowned_entries"},
-		{4, "004_check_by_domain"}, {5, "005_wall_instances"},
+		{4, "004_check_by_domain"}, {5, "005_wall_instances"}, {6, "006_name_oldest_program"},
 	}
-	for version, pending := range [][]Step{steps, steps[1:], steps[2:], steps[3:], steps[4:], {}} {
+	for version := range len(steps) + 1 {
+		pending := steps[version:]
 		status, err := ReadStatus(t.Context(), db.DSN())
-		want := Status{Current: version, Latest: latest(t), Pending: pending}
+		want := Status{Current: version, Latest: latest(t), Pending: pending, Oldest: 6}
 		if err != nil || !reflect.DeepEqual(status, want) || status.Newer() {
 			t.Fatalf("status: %+v, %v; want %+v", status, err, want)
 		}

@@ -115,17 +115,18 @@ func TestCheckOfTheFilesFindsEachFault(t *testing.T) {
 	const (
 		lock    = "SET LOCAL lock_timeout = '5s';\n"
 		part    = lock + "SELECT 1;\n"
-		good    = part + separatorLine + "\n" + part
+		states  = oldestProgram + "6\n"
+		good    = states + part + separatorLine + "\n" + part
 		session = "SET lock_timeout = '5s';\n"
 		drop    = "DROP INDEX CONCURRENTLY fencerow.x;\n"
 		noTx    = noTxLine + "\n"
 	)
-	down := func(text string) string { return part + separatorLine + "\n" + text }
+	down := func(text string) string { return states + part + separatorLine + "\n" + text }
 	next := fmt.Sprintf("%03d_do_it.sql", latest(t)+1)
 	for name, test := range map[string]struct{ file, body, problem string }{
 		"Good":             {next, good, ""},
 		"GoodOutsideOfTx":  {next, down(noTx + session + drop), ""},
-		"NoWayBack":        {next, part + "-- No way back: it is gone.\n", ""},
+		"NoWayBack":        {next, states + part + "-- No way back: it is gone.\n", ""},
 		"Gap":              {"009_do_it.sql", good, "is expected"},
 		"Repeated":         {"003_do_it.sql", good, "is expected"},
 		"NumberZero":       {"000_do_it.sql", good, "is expected"},
@@ -138,7 +139,14 @@ func TestCheckOfTheFilesFindsEachFault(t *testing.T) {
 		"IndentedLine":     {next, strings.Replace(good, "---- create", " ---- create", 1), "resembles"},
 		"CarriageReturn":   {next, strings.Replace(good, "below ----\n", "below ----\r\n", 1), "resembles"},
 		"AlmostNoTx":       {next, "---- tern: disable_tx ----\n" + good, "resembles"},
-		"NoLockUp":         {next, strings.TrimPrefix(good, lock), "no lock_timeout in its up part"},
+		"NoLockUp":         {next, strings.Replace(good, lock, "", 1), "no lock_timeout in its up part"},
+		"NoOldestProgram":  {next, strings.TrimPrefix(good, states), "state its oldest program"},
+		"OldestTwice":      {next, states + good, "state its oldest program"},
+		"OldestInDownPart": {next, strings.TrimPrefix(good, states) + states, "state its oldest program"},
+		"OldestFalls":      {next, strings.Replace(good, ": 6", ": 5", 1), "state its oldest program"},
+		"OldestNoNumber":   {next, strings.Replace(good, ": 6", ": six", 1), "state its oldest program"},
+		"OldestToCome":     {next, strings.Replace(good, ": 6", ": 99", 1), "state its oldest program"},
+		"OldestRises":      {next, strings.Replace(good, ": 6", fmt.Sprint(": ", latest(t)+1), 1), ""},
 		"NoLockDown":       {next, down("SELECT 1;\n"), "no lock_timeout in its down part"},
 		"ConcurrentInTx":   {next, down(lock + drop), "turn tern's transaction off in its down part"},
 		"NoTxForNothing":   {next, down(noTx + session), "turn tern's transaction off in its down part"},

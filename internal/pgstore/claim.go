@@ -221,6 +221,8 @@ func (s *Store) claimTransaction(
 		switch {
 		case err != nil:
 			return err
+		case len(*lock) == 1 && (*lock)[0].Outgrown:
+			return fencerow.NewError(op, fencerow.ErrStoreSchema, nil)
 		case len(*lock) == 1 && (*lock)[0].Held:
 			return fencerow.NewError(op, fencerow.ErrInstanceHeld, nil)
 		case len(*lock) == 1:
@@ -234,10 +236,14 @@ func (s *Store) claimTransaction(
 	}
 }
 
+func instanceLock(instance fencerow.InstanceKey) db.InstanceLockParams {
+	return db.InstanceLockParams{InstanceKey: string(instance), Program: int32(MaxSchemaVersion)}
+}
+
 func lockInstance(instance fencerow.InstanceKey, lock *[]db.InstanceLockRow) call {
 	return func(ctx context.Context, q *db.Queries) error {
 		var err error
-		*lock, err = q.InstanceLock(ctx, string(instance))
+		*lock, err = q.InstanceLock(ctx, instanceLock(instance))
 		return err
 	}
 }

@@ -28,7 +28,7 @@ func TestClaimThatCommitsAfterItsProcessDiedEndsByItself(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.New(tx).InstanceLock(t.Context(), string(instance)); err != nil {
+	if _, err := db.New(tx).InstanceLock(t.Context(), instanceLock(instance)); err != nil {
 		t.Fatal(err)
 	}
 	params := batchParams(instance, 2)

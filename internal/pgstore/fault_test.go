@@ -152,7 +152,7 @@ func TestCancelledCallLeaksNoTransaction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.New(tx).InstanceLock(t.Context(), "i"); err != nil {
+	if _, err := db.New(tx).InstanceLock(t.Context(), instanceLock("i")); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -226,8 +226,8 @@ var mutants = map[string]mutation{
 		queries: []string{
 			"InstanceLock",
 		},
-		pattern: `CASE WHEN held_at IS NULL THEN instance_key ELSE '' END`,
-		with:    `instance_key`,
+		pattern: `CASE WHEN held_at IS NULL AND`,
+		with:    `CASE WHEN`,
 	},
 	"snapshot written for a lost claim": {
 		rejectedBy: []string{"StaleTokenChangesNothing", "SecondTerminalOutcomeIsLost"},

@@ -93,7 +93,7 @@ func explain(t *testing.T, conn *pgx.Conn, mode, sql string, values map[string]s
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := q.InstanceLock(t.Context(), "i"); err != nil {
+	if _, err := q.InstanceLock(t.Context(), instanceLock("i")); err != nil {
 		t.Fatal(err)
 	}
 	results, err := tx.Conn().PgConn().Exec(t.Context(), `

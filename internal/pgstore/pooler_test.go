@@ -226,7 +226,7 @@ func TestFailedCallLeavesNothingInASharedSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.New(tx).InstanceLock(t.Context(), "i"); err != nil {
+	if _, err := db.New(tx).InstanceLock(t.Context(), instanceLock("i")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := store.ClaimBatch(t.Context(), batchParams("i", 1)); !errors.Is(err, fencerow.ErrStoreBusy) {

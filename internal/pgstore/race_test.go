@@ -59,7 +59,7 @@ func TestClaimerThatWaitedSeesWhatWasClaimed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := db.New(tx).InstanceLock(t.Context(), "i"); err != nil {
+			if _, err := db.New(tx).InstanceLock(t.Context(), instanceLock("i")); err != nil {
 				t.Fatal(err)
 			}
 			second := make(chan *fencerow.Claim)
@@ -201,7 +201,7 @@ func TestLockNotHadInTimeIsBusy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.New(tx).InstanceLock(t.Context(), "i"); err != nil {
+	if _, err := db.New(tx).InstanceLock(t.Context(), instanceLock("i")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := store.ClaimBatch(t.Context(), batchParams("i", 1)); !errors.Is(err, fencerow.ErrStoreBusy) {

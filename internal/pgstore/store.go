@@ -12,10 +12,11 @@ import (
 	"github.com/fourblocks2020/fencerow"
 )
 
-// The schema versions that this program works with.
+// The schema versions that this program knows. It works with a later one too, if that one's schema says so:
+// see [Store.Ready].
 const (
-	MinSchemaVersion fencerow.SchemaVersion = 5
-	MaxSchemaVersion fencerow.SchemaVersion = 5
+	MinSchemaVersion fencerow.SchemaVersion = 6
+	MaxSchemaVersion fencerow.SchemaVersion = 6
 )
 
 // DefaultTimeout bounds a statement, a wait for a lock and an idle transaction: 2 s, well below the default
@@ -184,20 +185,27 @@ func (s *Store) Register(ctx context.Context, instance fencerow.InstanceKey) err
 	})
 }
 
-// Ready implements [fencerow.Store].
+// Ready implements [fencerow.Store]. A schema that is newer than this program is asked for the oldest program
+// that can work with it, in a statement of its own and after the version: it is that version's answer, or a
+// later one's.
 func (s *Store) Ready(ctx context.Context) (fencerow.SchemaVersion, error) {
-	var version int32
-	err := s.run(ctx, "read the schema version", s.timeout, func(ctx context.Context, conn *pgx.Conn) error {
-		var err error
-		version, err = s.queries(conn).SchemaVersion(ctx)
+	const op = "check the schema version"
+	var version, oldest int32
+	err := s.run(ctx, op, s.timeout, func(ctx context.Context, conn *pgx.Conn) (err error) {
+		q := s.queries(conn)
+		if version, err = q.SchemaVersion(ctx); err == nil && newer(version) {
+			oldest, err = q.SchemaOldestProgram(ctx)
+		}
 		return err
 	})
-	if err != nil {
-		return 0, err
-	}
 	found := fencerow.SchemaVersion(version)
-	if found < MinSchemaVersion || found > MaxSchemaVersion {
-		return found, fencerow.NewError("check the schema version", fencerow.ErrStoreSchema, nil)
+	if err != nil {
+		return found, err
+	}
+	if found < MinSchemaVersion || newer(version) && oldest > int32(MaxSchemaVersion) {
+		return found, fencerow.NewError(op, fencerow.ErrStoreSchema, nil)
 	}
 	return found, nil
 }
+
+func newer(version int32) bool { return version > int32(MaxSchemaVersion) }

@@ -151,3 +151,7 @@ SELECT
 -- name: SchemaVersion :one
 -- SchemaVersion is the number of the last migration applied.
 SELECT version FROM fencerow.schema_version;
+
+-- name: SchemaOldestProgram :one
+-- SchemaOldestProgram is the oldest version whose programs can work with the schema as it is. It came with version 6.
+SELECT fencerow.oldest_program()::integer AS version;

@@ -7,7 +7,8 @@ ON CONFLICT (instance_key) DO NOTHING;
 -- name: InstanceLock :many
 -- InstanceLock locks the instance in a statement of its own: a lock taken inside the claim statement comes after that statement's
 -- snapshot, and two claimers then commit the same rows. It also leaves a mark for the rest of the transaction: without the mark, that is
--- without the lock or on hold, the claim statements pick nothing, even if the instance was registered between the two statements.
+-- without the lock, on hold, or where the schema has outgrown the program, the claim statements pick nothing, even if the instance was
+-- registered between the two statements.
 WITH instance AS MATERIALIZED (
     SELECT instance_key, held_at
     FROM fencerow.ledger_instance
@@ -16,7 +17,12 @@ WITH instance AS MATERIALIZED (
 )
 SELECT
     (held_at IS NOT NULL)::boolean AS held,
-    set_config('fencerow.locked', CASE WHEN held_at IS NULL THEN instance_key ELSE '' END, true)::text AS locked
+    (fencerow.oldest_program() > @program::integer)::boolean AS outgrown,
+    set_config(
+        'fencerow.locked',
+        CASE WHEN held_at IS NULL AND fencerow.oldest_program() <= @program::integer THEN instance_key ELSE '' END,
+        true
+    )::text AS locked
 FROM instance;
 
 -- name: InstanceHold :execrows
