@@ -45,7 +45,7 @@ held AS MATERIALIZED (
     WHERE h.outbox_id NOT IN (SELECT f.outbox_id FROM freed f)
 ),
 above AS MATERIALIZED (
-    SELECT p.outbox_id, p.next_retry_at, p.last_epoch, p.expiry_count
+    SELECT p.outbox_id, p.next_retry_at, p.last_epoch, p.expiry_count, p.attempt_count, p.life, p.delivery_uncertain, p.reason
     FROM fencerow.ledger_pending p
     WHERE NOT $2::boolean
         AND p.instance_key = $1::text
@@ -56,7 +56,7 @@ above AS MATERIALIZED (
     LIMIT $4::integer
 ),
 due AS MATERIALIZED (
-    SELECT p.outbox_id, p.next_retry_at, p.last_epoch, p.expiry_count
+    SELECT p.outbox_id, p.next_retry_at, p.last_epoch, p.expiry_count, p.attempt_count, p.life, p.delivery_uncertain, p.reason
     FROM fencerow.ledger_pending p
     WHERE ((SELECT count(*) FROM above) < $4::integer OR EXISTS (SELECT FROM freed))
         AND p.instance_key = $1::text
@@ -77,36 +77,34 @@ marked AS (
         reason = 'lease_expired'
     FROM freed f, moment m
     WHERE p.outbox_id = f.outbox_id AND (p.instance_key = $1::text) IS TRUE
-    RETURNING p.outbox_id, p.next_retry_at, p.last_epoch, p.expiry_count
+    RETURNING
+        p.outbox_id, p.next_retry_at, p.last_epoch, p.expiry_count, p.attempt_count, p.life, p.delivery_uncertain, p.reason
 ),
-candidate AS MATERIALIZED (
-    SELECT k.outbox_id, k.next_retry_at, k.last_epoch, k.expiry_count, true AS reclaimed
+candidate AS (
+    SELECT k.outbox_id, k.next_retry_at, k.last_epoch, k.expiry_count, k.attempt_count, k.life, k.delivery_uncertain, k.reason, true AS reclaimed
     FROM marked k
     UNION ALL
-    SELECT d.outbox_id, d.next_retry_at, d.last_epoch, d.expiry_count, false
+    SELECT d.outbox_id, d.next_retry_at, d.last_epoch, d.expiry_count, d.attempt_count, d.life, d.delivery_uncertain, d.reason, false
     FROM due d
     WHERE d.outbox_id NOT IN (SELECT f.outbox_id FROM freed f)
     UNION ALL
-    SELECT a.outbox_id, a.next_retry_at, a.last_epoch, a.expiry_count, false
+    SELECT a.outbox_id, a.next_retry_at, a.last_epoch, a.expiry_count, a.attempt_count, a.life, a.delivery_uncertain, a.reason, false
     FROM above a
     WHERE NOT EXISTS (SELECT FROM due)
 ),
 ranked AS MATERIALIZED (
-    SELECT
-        c.outbox_id,
-        c.next_retry_at,
-        c.reclaimed,
-        c.expiry_count >= 2 AS suspect,
-        row_number() OVER (ORDER BY c.next_retry_at, c.outbox_id) AS position
+    SELECT c.outbox_id, c.next_retry_at, c.last_epoch, c.expiry_count, c.attempt_count, c.life, c.delivery_uncertain, c.reason, c.reclaimed, row_number() OVER (ORDER BY c.next_retry_at, c.outbox_id) AS position
     FROM candidate c
 ),
-picked AS MATERIALIZED (
-    SELECT r.outbox_id, r.next_retry_at, r.reclaimed
+picked AS (
+    SELECT
+        r.outbox_id, r.next_retry_at, r.last_epoch, r.expiry_count, r.attempt_count, r.life, r.delivery_uncertain, r.reason, r.reclaimed, r.position,
+        r.attempt_count > 0 OR r.life > 1 OR r.expiry_count > 0 OR r.delivery_uncertain OR r.reason IS NOT NULL AS seasoned
     FROM ranked r
     WHERE r.position <= $4::integer
         AND (
             r.position = 1
-            OR r.position < (SELECT coalesce(min(s.position) FILTER (WHERE s.suspect), 8001) FROM ranked s)
+            OR r.position < (SELECT coalesce(min(s.position), 8001) FROM ranked s WHERE s.expiry_count >= 2)
         )
 ),
 summary AS MATERIALIZED (
@@ -114,7 +112,14 @@ summary AS MATERIALIZED (
         count(*)::integer AS row_count,
         max(p.next_retry_at)::timestamptz AS reached,
         array_agg(p.outbox_id) AS outbox_ids,
-        array_agg(p.outbox_id) FILTER (WHERE p.reclaimed) AS reclaimed_ids
+        array_agg(p.next_retry_at) AS due_times,
+        array_agg(p.outbox_id) FILTER (WHERE p.reclaimed) AS reclaimed_ids,
+        array_agg(p.outbox_id) FILTER (WHERE p.seasoned) AS seasoned_ids,
+        array_agg(p.attempt_count::integer) FILTER (WHERE p.seasoned) AS attempt_counts,
+        array_agg(p.life::integer) FILTER (WHERE p.seasoned) AS lives,
+        array_agg(p.expiry_count::integer) FILTER (WHERE p.seasoned) AS expiry_counts,
+        array_agg(p.delivery_uncertain) FILTER (WHERE p.seasoned) AS uncertain,
+        array_agg(coalesce(p.reason, '')::text) FILTER (WHERE p.seasoned) AS reasons
     FROM picked p
 ),
 claim AS (
@@ -125,7 +130,7 @@ claim AS (
         $5::uuid,
         greatest(
             (extract(epoch FROM m.at) * 1000000)::bigint,
-            1 + (SELECT coalesce(max(c.last_epoch), 0) FROM candidate c),
+            1 + (SELECT coalesce(max(r.last_epoch), 0) FROM ranked r),
             $6::bigint
         ),
         m.at,
@@ -144,7 +149,15 @@ SELECT
     s.row_count::integer AS row_count,
     ((SELECT count(*) FROM ranked) > s.row_count OR (SELECT count(*) FROM ended) = 8)::boolean AS cut,
     s.reached::timestamptz AS reached,
-    coalesce(s.reclaimed_ids, '{}')::bigint[] AS reclaimed_ids
+    s.outbox_ids::bigint[] AS outbox_ids,
+    s.due_times::timestamptz[] AS due_times,
+    coalesce(s.reclaimed_ids, '{}')::bigint[] AS reclaimed_ids,
+    coalesce(s.seasoned_ids, '{}')::bigint[] AS seasoned_ids,
+    coalesce(s.attempt_counts, '{}')::integer[] AS attempt_counts,
+    coalesce(s.lives, '{}')::integer[] AS lives,
+    coalesce(s.expiry_counts, '{}')::integer[] AS expiry_counts,
+    coalesce(s.uncertain, '{}')::boolean[] AS uncertain,
+    coalesce(s.reasons, '{}')::text[] AS reasons
 FROM claim c, summary s
 `
 
@@ -166,7 +179,15 @@ type ClaimBatchRow struct {
 	RowCount       int32
 	Cut            bool
 	Reached        time.Time
+	OutboxIds      []int64
+	DueTimes       []time.Time
 	ReclaimedIds   []int64
+	SeasonedIds    []int64
+	AttemptCounts  []int32
+	Lives          []int32
+	ExpiryCounts   []int32
+	Uncertain      []bool
+	Reasons        []string
 }
 
 // ClaimBatch ends expired claims, picks due rows and makes one claim of them; InstanceLock goes before it in the same transaction. Only
@@ -178,6 +199,7 @@ type ClaimBatchRow struct {
 // index. It is a hint: unless what lies above it fills the claim, the scan begins at the start.
 // What was freed is as it is marked now, and due, also if it had been claimed by force before its time.
 // A row whose last two attempts ended by expiry is claimed alone: whatever kills its workers does not use up its neighbours' attempts.
+// Most rows are as they were enqueued; what happened to the others is told apart.
 func (q *Queries) ClaimBatch(ctx context.Context, arg ClaimBatchParams) (ClaimBatchRow, error) {
 	row := q.db.QueryRow(ctx, ClaimBatch,
 		arg.InstanceKey,
@@ -197,7 +219,15 @@ func (q *Queries) ClaimBatch(ctx context.Context, arg ClaimBatchParams) (ClaimBa
 		&i.RowCount,
 		&i.Cut,
 		&i.Reached,
+		&i.OutboxIds,
+		&i.DueTimes,
 		&i.ReclaimedIds,
+		&i.SeasonedIds,
+		&i.AttemptCounts,
+		&i.Lives,
+		&i.ExpiryCounts,
+		&i.Uncertain,
+		&i.Reasons,
 	)
 	return i, err
 }
@@ -253,6 +283,20 @@ WITH held AS MATERIALIZED (
     SELECT unnest(c.outbox_ids) AS outbox_id
     FROM fencerow.ledger_claim c
     WHERE c.claim_token = $2::uuid AND c.instance_key = $1::text
+),
+bucket AS MATERIALIZED (
+    SELECT min(h.outbox_id) AS low, max(h.outbox_id) AS high, array_agg(h.outbox_id) AS outbox_ids
+    FROM held h
+    GROUP BY h.outbox_id >> 8
+),
+span AS MATERIALIZED (
+    SELECT b.low, b.high
+    FROM bucket b
+    WHERE b.high - b.low < 4 * cardinality(b.outbox_ids)
+    UNION ALL
+    SELECT i.outbox_id, i.outbox_id
+    FROM bucket b, unnest(b.outbox_ids) AS i (outbox_id)
+    WHERE b.high - b.low >= 4 * cardinality(b.outbox_ids)
 )
 SELECT
     o.outbox_id,
@@ -263,17 +307,10 @@ SELECT
     coalesce(o.currency, '')::text AS currency,
     o.payload::json AS payload,
     coalesce(o.traceparent, '')::text AS traceparent,
-    o.enqueued_at,
-    p.next_retry_at,
-    p.attempt_count,
-    p.life,
-    p.expiry_count,
-    p.delivery_uncertain,
-    coalesce(p.reason, '')::text AS reason
-FROM held h
-JOIN fencerow.ledger_pending p ON p.outbox_id = h.outbox_id
-JOIN fencerow.ledger_outbox o ON o.outbox_id = h.outbox_id
-WHERE (p.instance_key = $1::text) IS TRUE AND o.instance_key = $1::text
+    o.enqueued_at
+FROM span s
+JOIN fencerow.ledger_outbox o ON o.outbox_id BETWEEN s.low AND s.high
+WHERE (o.outbox_id IN (SELECT h.outbox_id FROM held h)) IS TRUE AND (o.instance_key = $1::text) IS TRUE
 `
 
 type ClaimEntriesParams struct {
@@ -282,27 +319,23 @@ type ClaimEntriesParams struct {
 }
 
 type ClaimEntriesRow struct {
-	OutboxID          int64
-	CorrelationID     string
-	EntryKind         string
-	SlotID            string
-	CashDelta         string
-	Currency          string
-	Payload           []byte
-	Traceparent       string
-	EnqueuedAt        time.Time
-	NextRetryAt       time.Time
-	AttemptCount      int32
-	Life              int32
-	ExpiryCount       int32
-	DeliveryUncertain bool
-	Reason            string
+	OutboxID      int64
+	CorrelationID string
+	EntryKind     string
+	SlotID        string
+	CashDelta     string
+	Currency      string
+	Payload       []byte
+	Traceparent   string
+	EnqueuedAt    time.Time
 }
 
-// ClaimEntries reads what a claim holds, by its token and after its transaction. Entries never change. They come in no order that counts:
-// sorting rows with payloads costs more than it costs the client. What may be absent comes as empty text, which no entry has: a text that
-// may be null, and a payload that is not read as the bytes it is, cost the client an object more for each row.
-// Plan: the claim by its key, then one probe of ledger_pending_pkey and ledger_outbox_pkey an entry.
+// ClaimEntries reads the entries of what a claim holds, by its token and after its transaction. Entries never change. They come in no order
+// that counts: sorting rows with payloads costs more than it costs the client. What may be absent comes as empty text, which no entry has: a
+// text that may be null, and a payload that is not read as the bytes it is, cost the client an object more for each row.
+// Plan: the claim by its key, then one scan of ledger_outbox_pkey a span.
+// Ids that lie close are read as one span of the index: finding a row's place in it costs more than reading the row. A span is at least a
+// quarter full, so that others' rows between them are not read in vain for long.
 func (q *Queries) ClaimEntries(ctx context.Context, arg ClaimEntriesParams) ([]ClaimEntriesRow, error) {
 	rows, err := q.db.Query(ctx, ClaimEntries, arg.InstanceKey, arg.ClaimToken)
 	if err != nil {
@@ -322,12 +355,6 @@ func (q *Queries) ClaimEntries(ctx context.Context, arg ClaimEntriesParams) ([]C
 			&i.Payload,
 			&i.Traceparent,
 			&i.EnqueuedAt,
-			&i.NextRetryAt,
-			&i.AttemptCount,
-			&i.Life,
-			&i.ExpiryCount,
-			&i.DeliveryUncertain,
-			&i.Reason,
 		); err != nil {
 			return nil, err
 		}
@@ -572,7 +599,8 @@ entry AS MATERIALIZED (
     WHERE correlation_id = $1::text AND instance_key = $2::text
 ),
 pending AS MATERIALIZED (
-    SELECT p.outbox_id, p.next_retry_at, p.last_epoch
+    SELECT
+        p.outbox_id, p.next_retry_at, p.last_epoch, p.expiry_count, p.attempt_count, p.life, p.delivery_uncertain, p.reason
     FROM fencerow.ledger_pending p
     JOIN entry e ON e.outbox_id = p.outbox_id
     WHERE (p.instance_key = $2::text) IS TRUE
@@ -619,7 +647,8 @@ marked AS (
         reason = 'lease_expired'
     FROM freed f, moment m
     WHERE p.outbox_id = f.outbox_id AND (p.instance_key = $2::text) IS TRUE
-    RETURNING p.outbox_id, p.last_epoch
+    RETURNING
+        p.outbox_id, p.next_retry_at, p.last_epoch, p.expiry_count, p.attempt_count, p.life, p.delivery_uncertain, p.reason
 ),
 claim AS (
     INSERT INTO fencerow.ledger_claim (
@@ -640,7 +669,16 @@ claim AS (
         ARRAY[a.outbox_id]
     FROM allowed a, moment m
     WHERE NOT EXISTS (SELECT FROM holder) OR a.outbox_id IN (SELECT f.outbox_id FROM freed f)
-    RETURNING claim_epoch, claimed_at, lease_expires_at, outbox_ids
+    RETURNING claim_epoch, claimed_at, lease_expires_at
+),
+state AS (
+    SELECT k.outbox_id, k.next_retry_at, k.last_epoch, k.expiry_count, k.attempt_count, k.life, k.delivery_uncertain, k.reason
+    FROM marked k
+    JOIN pending p ON p.outbox_id = k.outbox_id
+    UNION ALL
+    SELECT p.outbox_id, p.next_retry_at, p.last_epoch, p.expiry_count, p.attempt_count, p.life, p.delivery_uncertain, p.reason
+    FROM pending p
+    WHERE p.outbox_id NOT IN (SELECT k.outbox_id FROM marked k)
 )
 SELECT
     EXISTS (SELECT FROM claim) AS claimed,
@@ -653,8 +691,16 @@ SELECT
     EXISTS (SELECT FROM pending p WHERE p.next_retry_at <= m.at) AS due,
     (
         NOT EXISTS (SELECT FROM entry) AND fencerow.foreign_owned($1::text, $2::text)
-    )::boolean AS foreign_owned
+    )::boolean AS foreign_owned,
+    coalesce(s.outbox_id, 0)::bigint AS outbox_id,
+    coalesce(s.next_retry_at, m.at)::timestamptz AS next_retry_at,
+    coalesce(s.attempt_count, 0)::integer AS attempt_count,
+    coalesce(s.life, 1)::integer AS life,
+    coalesce(s.expiry_count, 0)::integer AS expiry_count,
+    coalesce(s.delivery_uncertain, false)::boolean AS delivery_uncertain,
+    coalesce(s.reason, '')::text AS reason
 FROM moment m
+LEFT JOIN state s ON true
 `
 
 type ClaimOneParams struct {
@@ -668,19 +714,27 @@ type ClaimOneParams struct {
 }
 
 type ClaimOneRow struct {
-	Claimed        bool
-	ClaimEpoch     int64
-	ClaimedAt      time.Time
-	LeaseExpiresAt time.Time
-	Reclaimed      bool
-	Known          bool
-	Unfinished     bool
-	Due            bool
-	ForeignOwned   bool
+	Claimed           bool
+	ClaimEpoch        int64
+	ClaimedAt         time.Time
+	LeaseExpiresAt    time.Time
+	Reclaimed         bool
+	Known             bool
+	Unfinished        bool
+	Due               bool
+	ForeignOwned      bool
+	OutboxID          int64
+	NextRetryAt       time.Time
+	AttemptCount      int32
+	Life              int32
+	ExpiryCount       int32
+	DeliveryUncertain bool
+	Reason            string
 }
 
 // ClaimOne is ClaimBatch for one entry by its correlation id. It always returns one row: a claim, or what is in the way of one.
 // Nothing is freed unless the row can then be claimed: locked, not on hold, and due or forced. What an expired claim held is due.
+// The row as it is now.
 func (q *Queries) ClaimOne(ctx context.Context, arg ClaimOneParams) (ClaimOneRow, error) {
 	row := q.db.QueryRow(ctx, ClaimOne,
 		arg.CorrelationID,
@@ -702,6 +756,13 @@ func (q *Queries) ClaimOne(ctx context.Context, arg ClaimOneParams) (ClaimOneRow
 		&i.Unfinished,
 		&i.Due,
 		&i.ForeignOwned,
+		&i.OutboxID,
+		&i.NextRetryAt,
+		&i.AttemptCount,
+		&i.Life,
+		&i.ExpiryCount,
+		&i.DeliveryUncertain,
+		&i.Reason,
 	)
 	return i, err
 }
@@ -720,25 +781,29 @@ held AS MATERIALIZED (
     SELECT unnest(outbox_ids) AS outbox_id
     FROM claim
 ),
+run AS MATERIALIZED (
+    SELECT unnest($3::bigint[]) AS low, unnest($4::bigint[]) AS high
+),
 detail AS MATERIALIZED (
     SELECT
-        unnest($3::bigint[]) AS outbox_id,
-        unnest($4::text[]) AS outcome,
-        unnest($5::text[]) AS reason,
-        unnest($6::text[]) AS ledger_ref
+        unnest($5::bigint[]) AS outbox_id,
+        unnest($6::text[]) AS outcome,
+        unnest($7::text[]) AS reason,
+        unnest($8::text[]) AS ledger_ref
 ),
 retry AS MATERIALIZED (
     SELECT
-        unnest($7::bigint[]) AS outbox_id,
-        unnest($8::text[]) AS reason,
-        unnest($9::bigint[]) AS delay,
-        unnest($10::integer[]) AS charge,
-        unnest($11::boolean[]) AS uncertain
+        unnest($9::bigint[]) AS outbox_id,
+        unnest($10::text[]) AS reason,
+        unnest($11::bigint[]) AS delay,
+        unnest($12::integer[]) AS charge,
+        unnest($13::boolean[]) AS uncertain
 ),
 finished AS (
     DELETE FROM fencerow.ledger_pending p
-    WHERE p.outbox_id = ANY ($12::bigint[])
-        AND (p.instance_key = $2::text) IS TRUE
+    USING run r
+    WHERE p.outbox_id BETWEEN r.low AND r.high
+        AND nullif(p.instance_key, '') = $2::text
         AND (p.outbox_id IN (SELECT h.outbox_id FROM held h)) IS TRUE
     RETURNING p.outbox_id, p.life, p.attempt_count, p.slot_id, p.currency
 ),
@@ -780,7 +845,9 @@ retried AS (
 remaining AS MATERIALIZED (
     SELECT h.outbox_id
     FROM held h
-    WHERE h.outbox_id NOT IN (SELECT unnest($12::bigint[] || $7::bigint[]))
+    WHERE h.outbox_id NOT IN (
+        SELECT unnest(ARRAY(SELECT generate_series(r.low, r.high) FROM run r) || $9::bigint[])
+    )
 ),
 shrunk AS (
     UPDATE fencerow.ledger_claim c
@@ -798,18 +865,19 @@ ended AS (
 ),
 snapshot AS MATERIALIZED (
     SELECT
-        unnest($13::bigint[]) AS outbox_id,
-        unnest($14::text[]) AS slot_id,
-        unnest($15::text[]) AS currency,
-        unnest($16::text[]) AS cash_balance,
-        unnest($17::bigint[]) AS ledger_version
+        unnest($14::bigint[]) AS outbox_id,
+        unnest($15::text[]) AS slot_id,
+        unnest($16::text[]) AS currency,
+        unnest($17::text[]) AS cash_balance,
+        unnest($18::bigint[]) AS ledger_version
 ),
 accepted AS MATERIALIZED (
     SELECT s.outbox_id, s.slot_id, s.currency, s.cash_balance, s.ledger_version
     FROM snapshot s
     JOIN finished f ON f.outbox_id = s.outbox_id
-    JOIN written w ON w.outbox_id = s.outbox_id
-    WHERE w.status = 'completed' AND f.slot_id = s.slot_id AND (f.currency IS NULL OR f.currency = s.currency)
+    WHERE (s.outbox_id IN (SELECT w.outbox_id FROM written w WHERE w.status = 'completed')) IS TRUE
+        AND f.slot_id = s.slot_id
+        AND (f.currency IS NULL OR f.currency = s.currency)
 ),
 slot AS (
     INSERT INTO fencerow.ledger_slot AS s (instance_key, slot_id, currency, cash_balance, ledger_version, updated_at)
@@ -875,6 +943,8 @@ SELECT
 type ClaimRecordParams struct {
 	ClaimToken         pgtype.UUID
 	InstanceKey        string
+	FinishedLows       []int64
+	FinishedHighs      []int64
 	DetailIds          []int64
 	Outcomes           []string
 	Reasons            []string
@@ -884,7 +954,6 @@ type ClaimRecordParams struct {
 	Delays             []int64
 	Charges            []int32
 	Uncertain          []bool
-	FinishedIds        []int64
 	SnapshotOutboxIds  []int64
 	SnapshotSlotIds    []string
 	SnapshotCurrencies []string
@@ -898,10 +967,12 @@ type ClaimRecordRow struct {
 }
 
 // ClaimRecord is the compare-and-set of a batch of outcomes on the claim that ClaimLock has locked. An item takes effect only if the
-// claim still holds its row. Items are given by id, the terminal ones and the retried ones; a terminal one without details is completed.
+// claim still holds its row. Terminal items are given as runs of ids, retried ones one by one; a terminal one without details is completed.
 // It returns the ids that took effect and those whose snapshot was refused; the rest is lost.
-// Plan: ledger_pending_pkey by the array of ids; hashed subplans and hash joins over the items.
-// IS TRUE keeps the test a hashed subplan; as a join the planner may pick a nested loop over a thousand by a thousand.
+// Plan: ledger_pending_pkey once a run; hashed subplans and hash joins over the items.
+// Ids that follow one another are deleted as one run of the index: finding a row's place in it costs more than the row. IS TRUE keeps the
+// test for the claim a hashed subplan; as a join the planner may pick a nested loop over a thousand by a thousand. NULLIF has it expect the
+// few rows that a run really has.
 // A snapshot counts only if its entry really ended here, in success, and is of the entry's own slot and currency.
 // A slot whose entries have finished without a snapshot is known too.
 // A skip is resolved by its own entry's success if that has no slot, or no snapshot, or one that was accepted; otherwise it is marked as
@@ -912,6 +983,8 @@ func (q *Queries) ClaimRecord(ctx context.Context, arg ClaimRecordParams) (Claim
 	row := q.db.QueryRow(ctx, ClaimRecord,
 		arg.ClaimToken,
 		arg.InstanceKey,
+		arg.FinishedLows,
+		arg.FinishedHighs,
 		arg.DetailIds,
 		arg.Outcomes,
 		arg.Reasons,
@@ -921,7 +994,6 @@ func (q *Queries) ClaimRecord(ctx context.Context, arg ClaimRecordParams) (Claim
 		arg.Delays,
 		arg.Charges,
 		arg.Uncertain,
-		arg.FinishedIds,
 		arg.SnapshotOutboxIds,
 		arg.SnapshotSlotIds,
 		arg.SnapshotCurrencies,

@@ -17,6 +17,7 @@ SELECT
         || set_config('idle_in_transaction_session_timeout', $3::text, true)
         || set_config('IntervalStyle', 'postgres', true)
         || set_config('jit', 'off', true)
+        || set_config('plan_cache_mode', 'force_generic_plan', true)
         || set_config('work_mem', '64MB', true)
         || set_config('enable_seqscan', 'off', true)
     ) <> '' AS bounded

@@ -60,13 +60,17 @@ func (s *Store) ClaimBatch(ctx context.Context, p fencerow.ClaimBatchParams) (*f
 			return empty, nil
 		}
 	}
-	claim, err := s.newClaim(
-		op, p.Instance, p.Token, made.row.ClaimEpoch, made.row.ClaimedAt, made.row.LeaseExpiresAt, made.entries)
-	if err != nil {
+	claim := &fencerow.Claim{
+		Instance:       p.Instance,
+		Token:          p.Token,
+		Epoch:          fencerow.ClaimEpoch(made.row.ClaimEpoch),
+		ClaimedAt:      made.row.ClaimedAt.UTC(),
+		LeaseExpiresAt: made.row.LeaseExpiresAt.UTC(),
+		More:           more,
+	}
+	if err := s.fill(op, claim, claimedRows(&made.row), made.entries); err != nil {
 		return nil, err
 	}
-	markReclaimed(claim, made.row.ReclaimedIds)
-	claim.More = more
 	state.found(more, floor.IsZero() || !more, made.row.Reached)
 	return claim, nil
 }
@@ -276,51 +280,87 @@ func emptyClaim(instance fencerow.InstanceKey, token fencerow.ClaimToken) *fence
 	return &fencerow.Claim{Instance: instance, Token: token}
 }
 
-func markReclaimed(claim *fencerow.Claim, ids []int64) {
-	if len(ids) == 0 {
-		return
-	}
-	reclaimed := set(ids)
-	for i := range claim.Entries {
-		claim.Entries[i].Reclaimed = reclaimed[int64(claim.Entries[i].OutboxID)]
-	}
+// claimedRow is the state of a row when it was claimed.
+type claimedRow struct {
+	id        int64
+	dueAt     time.Time
+	attempts  int32
+	life      int32
+	expiries  int32
+	uncertain bool
+	reclaimed bool
+	reason    string
 }
 
-// newClaim maps a claim and notes its epoch.
-func (s *Store) newClaim(
-	op string, instance fencerow.InstanceKey, token fencerow.ClaimToken,
-	epoch int64, claimedAt, expiresAt time.Time, rows []db.ClaimEntriesRow,
-) (*fencerow.Claim, error) {
-	for {
+// claimedRows takes apart what ClaimBatch returns. Most rows are in their first life and were never
+// attempted; what the others have been through is told in arrays of its own.
+func claimedRows(r *db.ClaimBatchRow) []claimedRow {
+	rows := make([]claimedRow, len(r.OutboxIds))
+	for i, id := range r.OutboxIds {
+		rows[i] = claimedRow{id: id, dueAt: r.DueTimes[i], life: 1}
+	}
+	if len(r.SeasonedIds) == 0 {
+		return rows
+	}
+	position := make(map[int64]int, len(rows))
+	for i := range rows {
+		position[rows[i].id] = i
+	}
+	for i, id := range r.SeasonedIds {
+		row := &rows[position[id]]
+		row.attempts, row.life, row.expiries = r.AttemptCounts[i], r.Lives[i], r.ExpiryCounts[i]
+		row.uncertain, row.reason = r.Uncertain[i], r.Reasons[i]
+	}
+	for _, id := range r.ReclaimedIds { // all of them are seasoned
+		rows[position[id]].reclaimed = true
+	}
+	return rows
+}
+
+// fill puts the rows whose entries were read into the claim, in order of due time, and notes its epoch.
+func (s *Store) fill(
+	op string, claim *fencerow.Claim, rows []claimedRow, entries []db.ClaimEntriesRow,
+) error {
+	for epoch := int64(claim.Epoch); ; {
 		seen := s.highestEpoch.Load()
 		if epoch <= seen || s.highestEpoch.CompareAndSwap(seen, epoch) {
 			break
 		}
 	}
-	claim := &fencerow.Claim{
-		Instance:       instance,
-		Token:          token,
-		Epoch:          fencerow.ClaimEpoch(epoch),
-		ClaimedAt:      claimedAt.UTC(),
-		LeaseExpiresAt: expiresAt.UTC(),
-		Entries:        make([]fencerow.ClaimedEntry, len(rows)),
+	byID := func(a, b db.ClaimEntriesRow) int { return cmp.Compare(a.OutboxID, b.OutboxID) }
+	if !slices.IsSortedFunc(entries, byID) {
+		slices.SortFunc(entries, byID)
 	}
+	claim.Entries = make([]fencerow.ClaimedEntry, 0, len(entries))
 	for i := range rows {
-		if err := mapClaimed(&claim.Entries[i], instance, &rows[i]); err != nil {
-			return nil, fencerow.NewError(op, fencerow.ErrStoreFailed, err)
+		row := &rows[i]
+		at, found := i, i < len(entries) && entries[i].OutboxID == row.id
+		if !found {
+			at, found = slices.BinarySearchFunc(entries, row.id, func(e db.ClaimEntriesRow, id int64) int {
+				return cmp.Compare(e.OutboxID, id)
+			})
+		}
+		if !found {
+			continue
+		}
+		claim.Entries = append(claim.Entries, fencerow.ClaimedEntry{})
+		if err := mapClaimed(&claim.Entries[len(claim.Entries)-1], claim.Instance, row, &entries[at]); err != nil {
+			return fencerow.NewError(op, fencerow.ErrStoreFailed, err)
 		}
 	}
 	if !slices.IsSortedFunc(claim.Entries, byDueTime) {
 		slices.SortFunc(claim.Entries, byDueTime)
 	}
-	return claim, nil
+	return nil
 }
 
 func byDueTime(a, b fencerow.ClaimedEntry) int {
 	return cmp.Or(a.DueAt.Compare(b.DueAt), cmp.Compare(a.OutboxID, b.OutboxID))
 }
 
-func mapClaimed(e *fencerow.ClaimedEntry, instance fencerow.InstanceKey, r *db.ClaimEntriesRow) error {
+func mapClaimed(
+	e *fencerow.ClaimedEntry, instance fencerow.InstanceKey, row *claimedRow, r *db.ClaimEntriesRow,
+) error {
 	err := entryColumns{
 		id: r.OutboxID, correlationID: r.CorrelationID, kind: r.EntryKind, slot: r.SlotID, cashDelta: r.CashDelta,
 		currency: r.Currency, payload: r.Payload, traceParent: r.Traceparent, enqueuedAt: r.EnqueuedAt,
@@ -328,12 +368,13 @@ func mapClaimed(e *fencerow.ClaimedEntry, instance fencerow.InstanceKey, r *db.C
 	if err != nil {
 		return err
 	}
-	e.Attempt = int(min(r.AttemptCount, maxAttemptCount)) + 1
-	e.Life = int(r.Life)
-	e.DueAt = r.NextRetryAt.UTC()
-	e.Uncertain = r.DeliveryUncertain
-	e.ExpiryCount = int(r.ExpiryCount)
-	e.LastReason = fencerow.ReasonCode(r.Reason)
+	e.Attempt = int(min(row.attempts, maxAttemptCount)) + 1
+	e.Life = int(row.life)
+	e.DueAt = row.dueAt.UTC()
+	e.Uncertain = row.uncertain
+	e.Reclaimed = row.reclaimed
+	e.ExpiryCount = int(row.expiries)
+	e.LastReason = fencerow.ReasonCode(row.reason)
 	return nil
 }
 

@@ -52,11 +52,21 @@ func (s *Store) ClaimOne(ctx context.Context, p fencerow.ClaimOneParams) (*fence
 	if len(entries) == 0 {
 		return nil, fencerow.NewError(op, fencerow.ErrStoreTimeout, nil)
 	}
-	claim, err := s.newClaim(op, p.Instance, p.Token, row.ClaimEpoch, row.ClaimedAt, row.LeaseExpiresAt, entries)
-	if err != nil {
+	claim := &fencerow.Claim{
+		Instance:       p.Instance,
+		Token:          p.Token,
+		Epoch:          fencerow.ClaimEpoch(row.ClaimEpoch),
+		ClaimedAt:      row.ClaimedAt.UTC(),
+		LeaseExpiresAt: row.LeaseExpiresAt.UTC(),
+	}
+	claimed := claimedRow{
+		id: row.OutboxID, dueAt: row.NextRetryAt,
+		attempts: row.AttemptCount, life: row.Life, expiries: row.ExpiryCount,
+		uncertain: row.DeliveryUncertain, reclaimed: row.Reclaimed, reason: row.Reason,
+	}
+	if err := s.fill(op, claim, []claimedRow{claimed}, entries); err != nil {
 		return nil, err
 	}
-	claim.Entries[0].Reclaimed = row.Reclaimed
 	return claim, nil
 }
 

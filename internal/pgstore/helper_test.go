@@ -23,10 +23,18 @@ func openOn(t testing.TB, database *pgtest.Database, options ...pgtest.DSNOption
 // enqueue puts n entries c-0 to c-(n-1).
 func enqueue(t testing.TB, store fencerow.Store, instance fencerow.InstanceKey, n int) {
 	t.Helper()
+	enqueueNamed(t, store, instance, "c", n)
+}
+
+// enqueueNamed enqueues n entries NAME-0, NAME-1 and so on.
+func enqueueNamed(
+	t testing.TB, store fencerow.Store, instance fencerow.InstanceKey, name string, n int,
+) {
+	t.Helper()
 	entries := make([]fencerow.NewEntry, n)
 	for i := range entries {
 		entries[i] = fencerow.NewEntry{
-			CorrelationID: fencerow.CorrelationID(fmt.Sprint("c-", i)), EntryKind: "fill", Payload: []byte(`{}`),
+			CorrelationID: fencerow.CorrelationID(fmt.Sprint(name, "-", i)), EntryKind: "fill", Payload: []byte(`{}`),
 		}
 	}
 	if _, err := store.EnqueueMany(

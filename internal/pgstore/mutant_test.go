@@ -209,7 +209,7 @@ var mutants = map[string]mutation{
 		queries: []string{
 			"ClaimBatch",
 		},
-		pattern: `1 \+ \(SELECT coalesce\(max\(c\.last_epoch\), 0\) FROM candidate c\)`,
+		pattern: `1 \+ \(SELECT coalesce\(max\(r\.last_epoch\), 0\) FROM ranked r\)`,
 		with:    `1`,
 	},
 	"attempt not counted on reclaim": {
@@ -219,7 +219,7 @@ var mutants = map[string]mutation{
 	},
 	"suspect claimed with others": {
 		rejectedBy: []string{"SuspectAtTheFrontIsClaimedAlone", "SuspectBehindOthersEndsTheClaimBeforeIt"},
-		queries:    []string{"ClaimBatch"}, pattern: `>= 2 AS suspect`, with: `>= 1000 AS suspect`,
+		queries:    []string{"ClaimBatch"}, pattern: `s\.expiry_count >= 2\)`, with: `s.expiry_count >= 1000)`,
 	},
 	"hold ignored": {
 		rejectedBy: []string{"HeldInstanceClaimsNothing"},
@@ -232,10 +232,11 @@ var mutants = map[string]mutation{
 	"snapshot written for a lost claim": {
 		rejectedBy: []string{"StaleTokenChangesNothing", "SecondTerminalOutcomeIsLost"},
 		queries:    []string{"ClaimRecord"},
-		pattern: `(?s)JOIN finished f ON f\.outbox_id = s\.outbox_id\s+` +
-			`JOIN written w ON w\.outbox_id = s\.outbox_id` +
-			`\s+WHERE w\.status = 'completed' AND f\.slot_id = s\.slot_id AND ` +
-			`\(f\.currency IS NULL OR f\.currency = s\.currency\)`,
+		pattern: `(?s)JOIN finished f ON f\.outbox_id = s\.outbox_id` +
+			`\s+WHERE \(s\.outbox_id IN \(SELECT w\.outbox_id FROM written w ` +
+			`WHERE w\.status = 'completed'\)\) IS TRUE` +
+			`\s+AND f\.slot_id = s\.slot_id` +
+			`\s+AND \(f\.currency IS NULL OR f\.currency = s\.currency\)`,
 		with: ``,
 	},
 	"older snapshot written": {

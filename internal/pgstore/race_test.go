@@ -246,8 +246,8 @@ func TestOutcomeTransactionLeftOpenEndsByItself(t *testing.T) {
 	}
 }
 
-// noTransactionIsOpen fails when a session stays in a transaction. A server that goes on with what a client had sent
-// before it left is for a moment between two statements of it, so that one look is not enough.
+// noTransactionIsOpen fails when a session stays in a transaction. A server that goes on with what a client
+// had sent before it left is for a moment between two statements of it, so that one look is not enough.
 func noTransactionIsOpen(t *testing.T, database *pgtest.Database) {
 	t.Helper()
 	conn := database.Connect(t)

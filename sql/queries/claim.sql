@@ -70,7 +70,7 @@ held AS MATERIALIZED (
 -- The floor, a due time below which a recent scan left nothing, spares the entries of finished rows that a held snapshot keeps in the
 -- index. It is a hint: unless what lies above it fills the claim, the scan begins at the start.
 above AS MATERIALIZED (
-    SELECT p.outbox_id, p.next_retry_at, p.last_epoch, p.expiry_count
+    SELECT p.outbox_id, p.next_retry_at, p.last_epoch, p.expiry_count, p.attempt_count, p.life, p.delivery_uncertain, p.reason
     FROM fencerow.ledger_pending p
     WHERE NOT @from_start::boolean
         AND p.instance_key = @instance_key::text
@@ -81,7 +81,7 @@ above AS MATERIALIZED (
     LIMIT @row_limit::integer
 ),
 due AS MATERIALIZED (
-    SELECT p.outbox_id, p.next_retry_at, p.last_epoch, p.expiry_count
+    SELECT p.outbox_id, p.next_retry_at, p.last_epoch, p.expiry_count, p.attempt_count, p.life, p.delivery_uncertain, p.reason
     FROM fencerow.ledger_pending p
     WHERE ((SELECT count(*) FROM above) < @row_limit::integer OR EXISTS (SELECT FROM freed))
         AND p.instance_key = @instance_key::text
@@ -102,46 +102,52 @@ marked AS (
         reason = 'lease_expired'
     FROM freed f, moment m
     WHERE p.outbox_id = f.outbox_id AND (p.instance_key = @instance_key::text) IS TRUE
-    RETURNING p.outbox_id, p.next_retry_at, p.last_epoch, p.expiry_count
+    RETURNING
+        p.outbox_id, p.next_retry_at, p.last_epoch, p.expiry_count, p.attempt_count, p.life, p.delivery_uncertain, p.reason
 ),
 -- What was freed is as it is marked now, and due, also if it had been claimed by force before its time.
-candidate AS MATERIALIZED (
-    SELECT k.outbox_id, k.next_retry_at, k.last_epoch, k.expiry_count, true AS reclaimed
+candidate AS (
+    SELECT k.*, true AS reclaimed
     FROM marked k
     UNION ALL
-    SELECT d.outbox_id, d.next_retry_at, d.last_epoch, d.expiry_count, false
+    SELECT d.*, false
     FROM due d
     WHERE d.outbox_id NOT IN (SELECT f.outbox_id FROM freed f)
     UNION ALL
-    SELECT a.outbox_id, a.next_retry_at, a.last_epoch, a.expiry_count, false
+    SELECT a.*, false
     FROM above a
     WHERE NOT EXISTS (SELECT FROM due)
 ),
 ranked AS MATERIALIZED (
-    SELECT
-        c.outbox_id,
-        c.next_retry_at,
-        c.reclaimed,
-        c.expiry_count >= 2 AS suspect,
-        row_number() OVER (ORDER BY c.next_retry_at, c.outbox_id) AS position
+    SELECT c.*, row_number() OVER (ORDER BY c.next_retry_at, c.outbox_id) AS position
     FROM candidate c
 ),
 -- A row whose last two attempts ended by expiry is claimed alone: whatever kills its workers does not use up its neighbours' attempts.
-picked AS MATERIALIZED (
-    SELECT r.outbox_id, r.next_retry_at, r.reclaimed
+picked AS (
+    SELECT
+        r.*,
+        r.attempt_count > 0 OR r.life > 1 OR r.expiry_count > 0 OR r.delivery_uncertain OR r.reason IS NOT NULL AS seasoned
     FROM ranked r
     WHERE r.position <= @row_limit::integer
         AND (
             r.position = 1
-            OR r.position < (SELECT coalesce(min(s.position) FILTER (WHERE s.suspect), 8001) FROM ranked s)
+            OR r.position < (SELECT coalesce(min(s.position), 8001) FROM ranked s WHERE s.expiry_count >= 2)
         )
 ),
+-- Most rows are as they were enqueued; what happened to the others is told apart.
 summary AS MATERIALIZED (
     SELECT
         count(*)::integer AS row_count,
         max(p.next_retry_at)::timestamptz AS reached,
         array_agg(p.outbox_id) AS outbox_ids,
-        array_agg(p.outbox_id) FILTER (WHERE p.reclaimed) AS reclaimed_ids
+        array_agg(p.next_retry_at) AS due_times,
+        array_agg(p.outbox_id) FILTER (WHERE p.reclaimed) AS reclaimed_ids,
+        array_agg(p.outbox_id) FILTER (WHERE p.seasoned) AS seasoned_ids,
+        array_agg(p.attempt_count::integer) FILTER (WHERE p.seasoned) AS attempt_counts,
+        array_agg(p.life::integer) FILTER (WHERE p.seasoned) AS lives,
+        array_agg(p.expiry_count::integer) FILTER (WHERE p.seasoned) AS expiry_counts,
+        array_agg(p.delivery_uncertain) FILTER (WHERE p.seasoned) AS uncertain,
+        array_agg(coalesce(p.reason, '')::text) FILTER (WHERE p.seasoned) AS reasons
     FROM picked p
 ),
 claim AS (
@@ -152,7 +158,7 @@ claim AS (
         @claim_token::uuid,
         greatest(
             (extract(epoch FROM m.at) * 1000000)::bigint,
-            1 + (SELECT coalesce(max(c.last_epoch), 0) FROM candidate c),
+            1 + (SELECT coalesce(max(r.last_epoch), 0) FROM ranked r),
             @min_epoch::bigint
         ),
         m.at,
@@ -171,7 +177,15 @@ SELECT
     s.row_count::integer AS row_count,
     ((SELECT count(*) FROM ranked) > s.row_count OR (SELECT count(*) FROM ended) = 8)::boolean AS cut,
     s.reached::timestamptz AS reached,
-    coalesce(s.reclaimed_ids, '{}')::bigint[] AS reclaimed_ids
+    s.outbox_ids::bigint[] AS outbox_ids,
+    s.due_times::timestamptz[] AS due_times,
+    coalesce(s.reclaimed_ids, '{}')::bigint[] AS reclaimed_ids,
+    coalesce(s.seasoned_ids, '{}')::bigint[] AS seasoned_ids,
+    coalesce(s.attempt_counts, '{}')::integer[] AS attempt_counts,
+    coalesce(s.lives, '{}')::integer[] AS lives,
+    coalesce(s.expiry_counts, '{}')::integer[] AS expiry_counts,
+    coalesce(s.uncertain, '{}')::boolean[] AS uncertain,
+    coalesce(s.reasons, '{}')::text[] AS reasons
 FROM claim c, summary s;
 
 -- name: ClaimOne :one
@@ -185,7 +199,8 @@ entry AS MATERIALIZED (
     WHERE correlation_id = @correlation_id::text AND instance_key = @instance_key::text
 ),
 pending AS MATERIALIZED (
-    SELECT p.outbox_id, p.next_retry_at, p.last_epoch
+    SELECT
+        p.outbox_id, p.next_retry_at, p.last_epoch, p.expiry_count, p.attempt_count, p.life, p.delivery_uncertain, p.reason
     FROM fencerow.ledger_pending p
     JOIN entry e ON e.outbox_id = p.outbox_id
     WHERE (p.instance_key = @instance_key::text) IS TRUE
@@ -233,7 +248,8 @@ marked AS (
         reason = 'lease_expired'
     FROM freed f, moment m
     WHERE p.outbox_id = f.outbox_id AND (p.instance_key = @instance_key::text) IS TRUE
-    RETURNING p.outbox_id, p.last_epoch
+    RETURNING
+        p.outbox_id, p.next_retry_at, p.last_epoch, p.expiry_count, p.attempt_count, p.life, p.delivery_uncertain, p.reason
 ),
 claim AS (
     INSERT INTO fencerow.ledger_claim (
@@ -254,7 +270,17 @@ claim AS (
         ARRAY[a.outbox_id]
     FROM allowed a, moment m
     WHERE NOT EXISTS (SELECT FROM holder) OR a.outbox_id IN (SELECT f.outbox_id FROM freed f)
-    RETURNING claim_epoch, claimed_at, lease_expires_at, outbox_ids
+    RETURNING claim_epoch, claimed_at, lease_expires_at
+),
+-- The row as it is now.
+state AS (
+    SELECT k.*
+    FROM marked k
+    JOIN pending p ON p.outbox_id = k.outbox_id
+    UNION ALL
+    SELECT p.*
+    FROM pending p
+    WHERE p.outbox_id NOT IN (SELECT k.outbox_id FROM marked k)
 )
 SELECT
     EXISTS (SELECT FROM claim) AS claimed,
@@ -267,18 +293,42 @@ SELECT
     EXISTS (SELECT FROM pending p WHERE p.next_retry_at <= m.at) AS due,
     (
         NOT EXISTS (SELECT FROM entry) AND fencerow.foreign_owned(@correlation_id::text, @instance_key::text)
-    )::boolean AS foreign_owned
-FROM moment m;
+    )::boolean AS foreign_owned,
+    coalesce(s.outbox_id, 0)::bigint AS outbox_id,
+    coalesce(s.next_retry_at, m.at)::timestamptz AS next_retry_at,
+    coalesce(s.attempt_count, 0)::integer AS attempt_count,
+    coalesce(s.life, 1)::integer AS life,
+    coalesce(s.expiry_count, 0)::integer AS expiry_count,
+    coalesce(s.delivery_uncertain, false)::boolean AS delivery_uncertain,
+    coalesce(s.reason, '')::text AS reason
+FROM moment m
+LEFT JOIN state s ON true;
 
 -- name: ClaimEntries :many
--- ClaimEntries reads what a claim holds, by its token and after its transaction. Entries never change. They come in no order that counts:
--- sorting rows with payloads costs more than it costs the client. What may be absent comes as empty text, which no entry has: a text that
--- may be null, and a payload that is not read as the bytes it is, cost the client an object more for each row.
--- Plan: the claim by its key, then one probe of ledger_pending_pkey and ledger_outbox_pkey an entry.
+-- ClaimEntries reads the entries of what a claim holds, by its token and after its transaction. Entries never change. They come in no order
+-- that counts: sorting rows with payloads costs more than it costs the client. What may be absent comes as empty text, which no entry has: a
+-- text that may be null, and a payload that is not read as the bytes it is, cost the client an object more for each row.
+-- Plan: the claim by its key, then one scan of ledger_outbox_pkey a span.
 WITH held AS MATERIALIZED (
     SELECT unnest(c.outbox_ids) AS outbox_id
     FROM fencerow.ledger_claim c
     WHERE c.claim_token = @claim_token::uuid AND c.instance_key = @instance_key::text
+),
+-- Ids that lie close are read as one span of the index: finding a row's place in it costs more than reading the row. A span is at least a
+-- quarter full, so that others' rows between them are not read in vain for long.
+bucket AS MATERIALIZED (
+    SELECT min(h.outbox_id) AS low, max(h.outbox_id) AS high, array_agg(h.outbox_id) AS outbox_ids
+    FROM held h
+    GROUP BY h.outbox_id >> 8
+),
+span AS MATERIALIZED (
+    SELECT b.low, b.high
+    FROM bucket b
+    WHERE b.high - b.low < 4 * cardinality(b.outbox_ids)
+    UNION ALL
+    SELECT i.outbox_id, i.outbox_id
+    FROM bucket b, unnest(b.outbox_ids) AS i (outbox_id)
+    WHERE b.high - b.low >= 4 * cardinality(b.outbox_ids)
 )
 SELECT
     o.outbox_id,
@@ -289,17 +339,10 @@ SELECT
     coalesce(o.currency, '')::text AS currency,
     o.payload::json AS payload,
     coalesce(o.traceparent, '')::text AS traceparent,
-    o.enqueued_at,
-    p.next_retry_at,
-    p.attempt_count,
-    p.life,
-    p.expiry_count,
-    p.delivery_uncertain,
-    coalesce(p.reason, '')::text AS reason
-FROM held h
-JOIN fencerow.ledger_pending p ON p.outbox_id = h.outbox_id
-JOIN fencerow.ledger_outbox o ON o.outbox_id = h.outbox_id
-WHERE (p.instance_key = @instance_key::text) IS TRUE AND o.instance_key = @instance_key::text;
+    o.enqueued_at
+FROM span s
+JOIN fencerow.ledger_outbox o ON o.outbox_id BETWEEN s.low AND s.high
+WHERE (o.outbox_id IN (SELECT h.outbox_id FROM held h)) IS TRUE AND (o.instance_key = @instance_key::text) IS TRUE;
 
 -- name: ClaimLock :many
 -- ClaimLock locks the claim in a statement of its own, so that outcome, release and reclaim of one claim are serial and the next
@@ -311,9 +354,9 @@ FOR UPDATE;
 
 -- name: ClaimRecord :one
 -- ClaimRecord is the compare-and-set of a batch of outcomes on the claim that ClaimLock has locked. An item takes effect only if the
--- claim still holds its row. Items are given by id, the terminal ones and the retried ones; a terminal one without details is completed.
+-- claim still holds its row. Terminal items are given as runs of ids, retried ones one by one; a terminal one without details is completed.
 -- It returns the ids that took effect and those whose snapshot was refused; the rest is lost.
--- Plan: ledger_pending_pkey by the array of ids; hashed subplans and hash joins over the items.
+-- Plan: ledger_pending_pkey once a run; hashed subplans and hash joins over the items.
 WITH moment AS MATERIALIZED (
     SELECT clock_timestamp() AS at
 ),
@@ -326,6 +369,9 @@ claim AS MATERIALIZED (
 held AS MATERIALIZED (
     SELECT unnest(outbox_ids) AS outbox_id
     FROM claim
+),
+run AS MATERIALIZED (
+    SELECT unnest(@finished_lows::bigint[]) AS low, unnest(@finished_highs::bigint[]) AS high
 ),
 detail AS MATERIALIZED (
     SELECT
@@ -342,11 +388,14 @@ retry AS MATERIALIZED (
         unnest(@charges::integer[]) AS charge,
         unnest(@uncertain::boolean[]) AS uncertain
 ),
--- IS TRUE keeps the test a hashed subplan; as a join the planner may pick a nested loop over a thousand by a thousand.
+-- Ids that follow one another are deleted as one run of the index: finding a row's place in it costs more than the row. IS TRUE keeps the
+-- test for the claim a hashed subplan; as a join the planner may pick a nested loop over a thousand by a thousand. NULLIF has it expect the
+-- few rows that a run really has.
 finished AS (
     DELETE FROM fencerow.ledger_pending p
-    WHERE p.outbox_id = ANY (@finished_ids::bigint[])
-        AND (p.instance_key = @instance_key::text) IS TRUE
+    USING run r
+    WHERE p.outbox_id BETWEEN r.low AND r.high
+        AND nullif(p.instance_key, '') = @instance_key::text
         AND (p.outbox_id IN (SELECT h.outbox_id FROM held h)) IS TRUE
     RETURNING p.outbox_id, p.life, p.attempt_count, p.slot_id, p.currency
 ),
@@ -388,7 +437,9 @@ retried AS (
 remaining AS MATERIALIZED (
     SELECT h.outbox_id
     FROM held h
-    WHERE h.outbox_id NOT IN (SELECT unnest(@finished_ids::bigint[] || @retried_ids::bigint[]))
+    WHERE h.outbox_id NOT IN (
+        SELECT unnest(ARRAY(SELECT generate_series(r.low, r.high) FROM run r) || @retried_ids::bigint[])
+    )
 ),
 shrunk AS (
     UPDATE fencerow.ledger_claim c
@@ -417,8 +468,9 @@ accepted AS MATERIALIZED (
     SELECT s.outbox_id, s.slot_id, s.currency, s.cash_balance, s.ledger_version
     FROM snapshot s
     JOIN finished f ON f.outbox_id = s.outbox_id
-    JOIN written w ON w.outbox_id = s.outbox_id
-    WHERE w.status = 'completed' AND f.slot_id = s.slot_id AND (f.currency IS NULL OR f.currency = s.currency)
+    WHERE (s.outbox_id IN (SELECT w.outbox_id FROM written w WHERE w.status = 'completed')) IS TRUE
+        AND f.slot_id = s.slot_id
+        AND (f.currency IS NULL OR f.currency = s.currency)
 ),
 slot AS (
     INSERT INTO fencerow.ledger_slot AS s (instance_key, slot_id, currency, cash_balance, ledger_version, updated_at)
