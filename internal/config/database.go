@@ -60,15 +60,17 @@ func (d *Database) DSN() (fencerow.Secret, error) {
 }
 
 // checkURL refuses a URL whose password is not percent-encoded: what stands behind a # in it would be
-// dropped, and what stands behind a / be taken for the name of the database.
+// dropped, and what stands behind a / be taken for the name of the database, behind a ? for settings, and
+// behind an @ for the host, whose name is asked for in the network.
 func checkURL(dsn fencerow.Secret) error {
 	scheme, rest, isURL := strings.Cut(dsn.Reveal(), "://")
 	if !isURL || scheme != "postgres" && scheme != "postgresql" {
 		return nil
 	}
-	address, _, _ := strings.Cut(rest, "?")
-	_, database, _ := strings.Cut(address, "/")
-	if strings.Contains(rest, "#") || strings.ContainsAny(database, "/@") {
+	address, settings, _ := strings.Cut(rest, "?")
+	hosts, database, _ := strings.Cut(address, "/")
+	if strings.Contains(rest, "#") || strings.Count(hosts, "@") > 1 || strings.ContainsAny(database, "/@") ||
+		strings.Contains(settings, "@") {
 		return fencerow.NewError("parse the DSN", fencerow.ErrDSNInvalid, nil)
 	}
 	return nil

@@ -41,13 +41,16 @@ func TestEverySettingIsAKnownVariable(t *testing.T) {
 
 func TestUnescapedPasswordIsNoDSN(t *testing.T) {
 	for dsn, fine := range map[string]bool{
-		"postgres://u:p@ss/w:rd#1@h/db":                      false,
-		"postgres://u:pw#1@h/db":                             false,
-		"postgresql://u:12/34@h/db":                          false,
-		"postgres://u:p%40ss%2Fw%23@h/db":                    true,
-		"postgres://u:p@ss@h:5432,g:5432/db?sslmode=disable": true,
-		"postgres:///db?host=/run/postgresql":                true,
-		"host=h user=u password='p@ss/w:rd#1'":               true,
+		"postgres://u:p@ss/w:rd#1@h/db":                        false,
+		"postgres://u:pw#1@h/db":                               false,
+		"postgresql://u:12/34@h/db":                            false,
+		"postgres://u:p%40ss%2Fw%23@h/db":                      true,
+		"postgres://u:p@ss@h:5432,g:5432/db?sslmode=disable":   false,
+		"postgres://u:12?x@h/db":                               false,
+		"postgres://u:p%40ss@h:5432,g:5432/db?sslmode=disable": true,
+		"postgres:///db?host=/run/postgresql":                  true,
+		"postgres://h/db?user=u%40realm&password=p%3F":         true,
+		"host=h user=u password='p@ss/w:rd#1'":                 true,
 	} {
 		line, err := parse(t, map[string]string{"FENCEROW_DSN": dsn}, "--instance-key=a",
 			"--ledger-url=http://127.0.0.1:1/")
