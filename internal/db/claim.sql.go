@@ -288,6 +288,7 @@ bucket AS MATERIALIZED (
     SELECT min(h.outbox_id) AS low, max(h.outbox_id) AS high, array_agg(h.outbox_id) AS outbox_ids
     FROM held h
     GROUP BY h.outbox_id >> 8
+    ORDER BY low
 ),
 span AS MATERIALIZED (
     SELECT b.low, b.high
@@ -774,7 +775,7 @@ WITH moment AS MATERIALIZED (
 claim AS MATERIALIZED (
     SELECT claim_epoch, outbox_ids
     FROM fencerow.ledger_claim
-    WHERE claim_token = $1::uuid AND instance_key = $2::text
+    WHERE claim_token = $2::uuid AND instance_key = $3::text
     FOR UPDATE
 ),
 held AS MATERIALIZED (
@@ -782,28 +783,28 @@ held AS MATERIALIZED (
     FROM claim
 ),
 run AS MATERIALIZED (
-    SELECT unnest($3::bigint[]) AS low, unnest($4::bigint[]) AS high
+    SELECT unnest($4::bigint[]) AS low, unnest($5::bigint[]) AS high
 ),
 detail AS MATERIALIZED (
     SELECT
-        unnest($5::bigint[]) AS outbox_id,
-        unnest($6::text[]) AS outcome,
-        unnest($7::text[]) AS reason,
-        unnest($8::text[]) AS ledger_ref
+        unnest($6::bigint[]) AS outbox_id,
+        unnest($7::text[]) AS outcome,
+        unnest($8::text[]) AS reason,
+        unnest($9::text[]) AS ledger_ref
 ),
 retry AS MATERIALIZED (
     SELECT
-        unnest($9::bigint[]) AS outbox_id,
-        unnest($10::text[]) AS reason,
-        unnest($11::bigint[]) AS delay,
-        unnest($12::integer[]) AS charge,
-        unnest($13::boolean[]) AS uncertain
+        unnest($10::bigint[]) AS outbox_id,
+        unnest($11::text[]) AS reason,
+        unnest($12::bigint[]) AS delay,
+        unnest($13::integer[]) AS charge,
+        unnest($14::boolean[]) AS uncertain
 ),
 finished AS (
     DELETE FROM fencerow.ledger_pending p
     USING run r
     WHERE p.outbox_id BETWEEN r.low AND r.high
-        AND nullif(p.instance_key, '') = $2::text
+        AND nullif(p.instance_key, '') = $3::text
         AND (p.outbox_id IN (SELECT h.outbox_id FROM held h)) IS TRUE
     RETURNING p.outbox_id, p.life, p.attempt_count, p.slot_id, p.currency
 ),
@@ -814,7 +815,7 @@ written AS (
     SELECT
         f.outbox_id,
         f.life,
-        $2::text,
+        $3::text,
         CASE WHEN d.outcome = 'duplicate_completed' THEN 'completed' ELSE coalesce(d.outcome, 'completed') END,
         coalesce(d.outcome, 'completed'),
         nullif(d.reason, ''),
@@ -838,38 +839,42 @@ retried AS (
         reason = r.reason
     FROM retry r, claim c, moment m
     WHERE p.outbox_id = r.outbox_id
-        AND (p.instance_key = $2::text) IS TRUE
+        AND (p.instance_key = $3::text) IS TRUE
         AND (p.outbox_id IN (SELECT h.outbox_id FROM held h)) IS TRUE
     RETURNING p.outbox_id
+),
+applied AS MATERIALIZED (
+    SELECT (SELECT count(*) FROM written) + (SELECT count(*) FROM retried) AS n
 ),
 remaining AS MATERIALIZED (
     SELECT h.outbox_id
     FROM held h
-    WHERE h.outbox_id NOT IN (
-        SELECT unnest(ARRAY(SELECT generate_series(r.low, r.high) FROM run r) || $9::bigint[])
-    )
+    WHERE (SELECT n FROM applied) < (SELECT count(*) FROM held)
+        AND h.outbox_id NOT IN (
+            SELECT unnest(ARRAY(SELECT generate_series(r.low, r.high) FROM run r) || $10::bigint[])
+        )
 ),
 shrunk AS (
     UPDATE fencerow.ledger_claim c
     SET outbox_ids = (SELECT array_agg(r.outbox_id) FROM remaining r)
-    WHERE c.claim_token = $1::uuid
-        AND c.instance_key = $2::text
+    WHERE c.claim_token = $2::uuid
+        AND c.instance_key = $3::text
         AND EXISTS (SELECT FROM remaining)
         AND (SELECT count(*) FROM remaining) < (SELECT count(*) FROM held)
 ),
 ended AS (
     DELETE FROM fencerow.ledger_claim c
-    WHERE c.claim_token = $1::uuid
-        AND c.instance_key = $2::text
+    WHERE c.claim_token = $2::uuid
+        AND c.instance_key = $3::text
         AND NOT EXISTS (SELECT FROM remaining)
 ),
 snapshot AS MATERIALIZED (
     SELECT
-        unnest($14::bigint[]) AS outbox_id,
-        unnest($15::text[]) AS slot_id,
-        unnest($16::text[]) AS currency,
-        unnest($17::text[]) AS cash_balance,
-        unnest($18::bigint[]) AS ledger_version
+        unnest($15::bigint[]) AS outbox_id,
+        unnest($16::text[]) AS slot_id,
+        unnest($17::text[]) AS currency,
+        unnest($18::text[]) AS cash_balance,
+        unnest($19::bigint[]) AS ledger_version
 ),
 accepted AS MATERIALIZED (
     SELECT s.outbox_id, s.slot_id, s.currency, s.cash_balance, s.ledger_version
@@ -882,7 +887,7 @@ accepted AS MATERIALIZED (
 slot AS (
     INSERT INTO fencerow.ledger_slot AS s (instance_key, slot_id, currency, cash_balance, ledger_version, updated_at)
     SELECT DISTINCT ON (a.slot_id)
-        $2::text, a.slot_id, a.currency, (a.cash_balance)::numeric, a.ledger_version, m.at
+        $3::text, a.slot_id, a.currency, (a.cash_balance)::numeric, a.ledger_version, m.at
     FROM accepted a, moment m
     ORDER BY a.slot_id, a.ledger_version DESC, a.outbox_id DESC
     ON CONFLICT (instance_key, slot_id) DO UPDATE
@@ -895,7 +900,7 @@ slot AS (
 ),
 seen_slot AS (
     INSERT INTO fencerow.ledger_slot (instance_key, slot_id)
-    SELECT DISTINCT $2::text, f.slot_id
+    SELECT DISTINCT $3::text, f.slot_id
     FROM finished f
     WHERE f.slot_id IS NOT NULL AND (f.slot_id IN (SELECT a.slot_id FROM accepted a)) IS NOT TRUE
     ORDER BY f.slot_id
@@ -912,12 +917,12 @@ settled AS MATERIALIZED (
     FROM written w
     JOIN fencerow.ledger_skip k ON k.outbox_id = w.outbox_id AND k.resolved_at IS NULL
     WHERE w.status = 'completed'
-        AND (k.instance_key = $2::text) IS TRUE
-        AND (SELECT EXISTS (SELECT FROM fencerow.ledger_skip WHERE instance_key = $2::text AND resolved_at IS NULL))
+        AND (k.instance_key = $3::text) IS TRUE
+        AND (SELECT EXISTS (SELECT FROM fencerow.ledger_skip WHERE instance_key = $3::text AND resolved_at IS NULL))
     UNION ALL
     SELECT k.outbox_id, true
     FROM fencerow.ledger_skip k
-    WHERE k.instance_key = $2::text
+    WHERE k.instance_key = $3::text
         AND k.resolved_at IS NULL
         AND k.booked
         AND k.slot_id IN (SELECT a.slot_id FROM accepted a)
@@ -926,12 +931,14 @@ resolved AS (
     UPDATE fencerow.ledger_skip k
     SET booked = true, resolved_at = CASE WHEN t.resolves THEN m.at END
     FROM settled t, moment m
-    WHERE k.outbox_id = t.outbox_id AND k.resolved_at IS NULL AND (k.instance_key = $2::text) IS TRUE
+    WHERE k.outbox_id = t.outbox_id AND k.resolved_at IS NULL AND (k.instance_key = $3::text) IS TRUE
 )
 SELECT
+    (SELECT n FROM applied)::integer AS applied_count,
     (
         SELECT coalesce(array_agg(a.outbox_id), '{}')
         FROM (SELECT w.outbox_id FROM written w UNION ALL SELECT t.outbox_id FROM retried t) a
+        WHERE (SELECT n FROM applied) < $1::integer
     )::bigint[] AS applied_ids,
     (
         SELECT coalesce(array_agg(s.outbox_id), '{}')
@@ -941,6 +948,7 @@ SELECT
 `
 
 type ClaimRecordParams struct {
+	ItemCount          int32
 	ClaimToken         pgtype.UUID
 	InstanceKey        string
 	FinishedLows       []int64
@@ -962,13 +970,14 @@ type ClaimRecordParams struct {
 }
 
 type ClaimRecordRow struct {
+	AppliedCount        int32
 	AppliedIds          []int64
 	SnapshotRejectedIds []int64
 }
 
 // ClaimRecord is the compare-and-set of a batch of outcomes on the claim that ClaimLock has locked. An item takes effect only if the
 // claim still holds its row. Terminal items are given as runs of ids, retried ones one by one; a terminal one without details is completed.
-// It returns the ids that took effect and those whose snapshot was refused; the rest is lost.
+// It returns how many took effect, their ids unless all did, and those whose snapshot was refused; the rest is lost.
 // Plan: ledger_pending_pkey once a run; hashed subplans and hash joins over the items.
 // Ids that follow one another are deleted as one run of the index: finding a row's place in it costs more than the row. IS TRUE keeps the
 // test for the claim a hashed subplan; as a join the planner may pick a nested loop over a thousand by a thousand. NULLIF has it expect the
@@ -981,6 +990,7 @@ type ClaimRecordRow struct {
 // (IS TRUE keeps indexes that begin with the instance out of the choice: they hold all open skips.)
 func (q *Queries) ClaimRecord(ctx context.Context, arg ClaimRecordParams) (ClaimRecordRow, error) {
 	row := q.db.QueryRow(ctx, ClaimRecord,
+		arg.ItemCount,
 		arg.ClaimToken,
 		arg.InstanceKey,
 		arg.FinishedLows,
@@ -1001,7 +1011,7 @@ func (q *Queries) ClaimRecord(ctx context.Context, arg ClaimRecordParams) (Claim
 		arg.SnapshotVersions,
 	)
 	var i ClaimRecordRow
-	err := row.Scan(&i.AppliedIds, &i.SnapshotRejectedIds)
+	err := row.Scan(&i.AppliedCount, &i.AppliedIds, &i.SnapshotRejectedIds)
 	return i, err
 }
 

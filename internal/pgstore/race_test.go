@@ -134,8 +134,8 @@ func claimsAroundAnOpenOutcome(t *testing.T, mutate func(*Store)) (during, after
 		t.Fatal(err)
 	}
 	row, err := q.ClaimRecord(t.Context(), recordParams(instance, old.Token, completed(old)[:1]))
-	if err != nil || len(row.AppliedIds) != 1 {
-		t.Fatalf("recorded %v, %v", row.AppliedIds, err)
+	if err != nil || row.AppliedCount != 1 {
+		t.Fatalf("recorded %d, %v", row.AppliedCount, err)
 	}
 	during = claim(t, store, instance, 10).Entries
 	if err := tx.Commit(t.Context()); err != nil {

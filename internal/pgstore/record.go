@@ -99,7 +99,7 @@ func (s *Store) record(
 	if err != nil {
 		return nil, err
 	}
-	all := len(row.AppliedIds) == len(outcomes)
+	all := int(row.AppliedCount) == len(outcomes)
 	var applied map[int64]bool
 	if !all {
 		applied = set(row.AppliedIds)
@@ -135,6 +135,7 @@ func recordParams(
 	p := db.ClaimRecordParams{
 		ClaimToken:  uuid(token),
 		InstanceKey: string(instance),
+		ItemCount:   int32(len(outcomes)),
 	}
 	finished := make([]int64, 0, len(outcomes))
 	for i := range outcomes {

@@ -320,6 +320,7 @@ bucket AS MATERIALIZED (
     SELECT min(h.outbox_id) AS low, max(h.outbox_id) AS high, array_agg(h.outbox_id) AS outbox_ids
     FROM held h
     GROUP BY h.outbox_id >> 8
+    ORDER BY low
 ),
 span AS MATERIALIZED (
     SELECT b.low, b.high
@@ -355,7 +356,7 @@ FOR UPDATE;
 -- name: ClaimRecord :one
 -- ClaimRecord is the compare-and-set of a batch of outcomes on the claim that ClaimLock has locked. An item takes effect only if the
 -- claim still holds its row. Terminal items are given as runs of ids, retried ones one by one; a terminal one without details is completed.
--- It returns the ids that took effect and those whose snapshot was refused; the rest is lost.
+-- It returns how many took effect, their ids unless all did, and those whose snapshot was refused; the rest is lost.
 -- Plan: ledger_pending_pkey once a run; hashed subplans and hash joins over the items.
 WITH moment AS MATERIALIZED (
     SELECT clock_timestamp() AS at
@@ -434,12 +435,16 @@ retried AS (
         AND (p.outbox_id IN (SELECT h.outbox_id FROM held h)) IS TRUE
     RETURNING p.outbox_id
 ),
+applied AS MATERIALIZED (
+    SELECT (SELECT count(*) FROM written) + (SELECT count(*) FROM retried) AS n
+),
 remaining AS MATERIALIZED (
     SELECT h.outbox_id
     FROM held h
-    WHERE h.outbox_id NOT IN (
-        SELECT unnest(ARRAY(SELECT generate_series(r.low, r.high) FROM run r) || @retried_ids::bigint[])
-    )
+    WHERE (SELECT n FROM applied) < (SELECT count(*) FROM held)
+        AND h.outbox_id NOT IN (
+            SELECT unnest(ARRAY(SELECT generate_series(r.low, r.high) FROM run r) || @retried_ids::bigint[])
+        )
 ),
 shrunk AS (
     UPDATE fencerow.ledger_claim c
@@ -527,9 +532,11 @@ resolved AS (
     WHERE k.outbox_id = t.outbox_id AND k.resolved_at IS NULL AND (k.instance_key = @instance_key::text) IS TRUE
 )
 SELECT
+    (SELECT n FROM applied)::integer AS applied_count,
     (
         SELECT coalesce(array_agg(a.outbox_id), '{}')
         FROM (SELECT w.outbox_id FROM written w UNION ALL SELECT t.outbox_id FROM retried t) a
+        WHERE (SELECT n FROM applied) < @item_count::integer
     )::bigint[] AS applied_ids,
     (
         SELECT coalesce(array_agg(s.outbox_id), '{}')
