@@ -3,6 +3,8 @@ package pgtest
 import (
 	"crypto/rand"
 	"testing"
+
+	"github.com/fourblocks2020/fencerow/internal/pgtest/scram"
 )
 
 // Role is a login role without any privilege but those of PUBLIC.
@@ -14,7 +16,11 @@ type Role struct{ Name, Password string }
 func (d *Database) NewRole(t testing.TB, settings map[string]string) Role {
 	t.Helper()
 	role := Role{Name: d.server.newName(), Password: rand.Text()}
-	statements := []string{"CREATE ROLE " + quote(role.Name) + " LOGIN PASSWORD '" + role.Password + "'"}
+	secret, err := scram.Secret(role.Password)
+	if err != nil {
+		t.Fatalf("pgtest: %v", err)
+	}
+	statements := []string{"CREATE ROLE " + quote(role.Name) + " LOGIN PASSWORD " + quoteLiteral(secret)}
 	for name, value := range settings {
 		statements = append(statements,
 			"ALTER ROLE "+quote(role.Name)+" SET "+quote(name)+" TO "+quoteLiteral(value))

@@ -12,6 +12,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+
+	"github.com/fourblocks2020/fencerow/internal/pgtest/scram"
 )
 
 const (
@@ -54,8 +56,18 @@ func newCluster(extra map[string]string) (*Cluster, error) {
 	for name, value := range values {
 		c.args = append(c.args, "-c", name+"="+value)
 	}
-	c.program, err = newProgram("fencerow-postgres-")
+	c.program, err = newProgram(clusterFolder(values), "fencerow-postgres-")
 	return c, err
+}
+
+// clusterFolder returns where the data goes: into memory where nobody asked for another place and nothing is
+// to be durable. Tests make and drop hundreds of databases of hundreds of files each, and there are file
+// systems on which each of them takes half a second.
+func clusterFolder(settings map[string]string) string {
+	if os.Getenv("TMPDIR") == "" && settings["fsync"] == "off" {
+		return memoryFolder()
+	}
+	return ""
 }
 
 func (c *Cluster) startOnFreePort(ctx context.Context) (*Cluster, error) {
@@ -71,7 +83,11 @@ func (c *Cluster) startOnFreePort(ctx context.Context) (*Cluster, error) {
 
 // initialise makes the data folder.
 func (c *Cluster) initialise(ctx context.Context) error {
-	passwordFile, err := c.writeFile("password", c.password)
+	secret, err := scram.Secret(c.password)
+	if err != nil {
+		return err
+	}
+	passwordFile, err := c.writeFile("password", secret)
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func StartPooler(ctx context.Context, dsn string, extra map[string]string) (*Poo
 	if p.path, err = findPooler(); err != nil {
 		return nil, err
 	}
-	if p.program, err = newProgram("fencerow-pgbouncer-"); err != nil {
+	if p.program, err = newProgram("", "fencerow-pgbouncer-"); err != nil {
 		return nil, err
 	}
 	users, err := p.writeFile("users", fmt.Sprintf("%q %q\n", server.User, server.Password))
@@ -54,7 +54,10 @@ func StartPooler(ctx context.Context, dsn string, extra map[string]string) (*Poo
 		return p.configureAndStart(ctx, fmt.Sprintf("host=%s port=%d", server.Host, server.Port), map[string]string{
 			"listen_addr": "127.0.0.1", "listen_port": strconv.Itoa(port), "unix_socket_dir": "",
 			"pool_mode": "transaction", "max_client_conn": "1000", "default_pool_size": "4",
-			"auth_type": "scram-sha-256", "auth_file": users, "auth_user": server.User,
+			// For a password that it has in the clear, as it has the superuser's; from a role whose secret it fetches
+			// from the server it still wants SCRAM. Of a SCRAM secret of its own it would have each client compute
+			// PostgreSQL's 4,096 iterations.
+			"auth_type": "md5", "auth_file": users, "auth_user": server.User,
 			"admin_users": server.User,
 		}, extra)
 	})

@@ -39,8 +39,9 @@ type program struct {
 	exited  chan struct{} // closed when process has been waited for
 }
 
-// newProgram makes the folder, whose name begins with prefix.
-func newProgram(prefix string) (program, error) {
+// newProgram makes the folder, whose name begins with prefix, in folder; where that is empty, among the
+// temporary files.
+func newProgram(folder, prefix string) (program, error) {
 	var p program
 	var err error
 	if os.Geteuid() == 0 {
@@ -48,7 +49,7 @@ func newProgram(prefix string) (program, error) {
 			return p, err
 		}
 	}
-	if p.dir, err = os.MkdirTemp("", prefix); err != nil {
+	if p.dir, err = os.MkdirTemp(folder, prefix); err != nil {
 		return p, err
 	}
 	if err := p.own(p.dir); err != nil {
