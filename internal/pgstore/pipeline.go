@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/fourblocks2020/fencerow"
 	"github.com/fourblocks2020/fencerow/internal/db"
 )
 
@@ -37,7 +38,8 @@ var errQueued = errors.New("queued")
 
 // transact runs calls in one transaction and then the calls of after, if there are any, in a second one, all
 // in one round trip on a connection of the pool. The bounds of a transaction go before its calls. See
-// [Store.run] for what is repeated and what an error is; a transaction that was committed is never repeated.
+// [Store.run] for what is repeated and what an error is; a transaction that was committed is never repeated,
+// and an error after it never says that nothing was done.
 func (s *Store) transact(
 	ctx context.Context, op string, bound time.Duration, calls []call, after ...call,
 ) error {
@@ -45,11 +47,18 @@ func (s *Store) transact(
 	if len(after) > 0 {
 		parts = append(parts, append([]call{s.bounds(bound)}, after...))
 	}
-	return s.run(ctx, op, bound, func(ctx context.Context, conn *pgx.Conn) error {
+	whole := len(parts)
+	err := s.run(ctx, op, bound, func(ctx context.Context, conn *pgx.Conn) error {
 		committed, err := s.transactions(ctx, conn, parts)
-		parts = parts[committed:]
+		if parts = parts[committed:]; err != nil && len(parts) < whole {
+			err = errors.Join(errHalfDone, err)
+		}
 		return err
 	})
+	if len(parts) < whole && errors.Is(err, fencerow.ErrStoreBusy) {
+		return fencerow.NewError(op, fencerow.ErrStoreTimeout, err)
+	}
+	return err
 }
 
 // transactions runs each part in a transaction of its own, all in one round trip, and returns how many are

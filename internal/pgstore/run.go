@@ -12,13 +12,12 @@ import (
 	"github.com/fourblocks2020/fencerow"
 )
 
-// maxRepeats bounds how often a transaction of the store's own is repeated after a deadlock, a serialization
-// failure or a stale plan.
+// maxRepeats bounds how often a transaction of the store's own is repeated: see isRepeatable.
 const maxRepeats = 5
 
 // run gives fn a connection and translates its error. The server bounds each statement by bound; run bounds
-// the whole from the client's side, for a server or a network that does not answer at all. After a deadlock,
-// a serialization failure or a stale plan fn is called again, and must begin anew.
+// the whole from the client's side, for a server or a network that does not answer at all. After an error
+// that isRepeatable reports fn is called again.
 func (s *Store) run(
 	ctx context.Context,
 	op string,
@@ -42,6 +41,8 @@ var (
 	errPoolExhausted = errors.New("pool exhausted")
 	// errConnectionLost says that the connection was closed amid the call.
 	errConnectionLost = errors.New("connection lost")
+	// errHalfDone says that the first of two transactions was committed.
+	errHalfDone = errors.New("half done")
 )
 
 func (s *Store) runOnce(
@@ -77,10 +78,20 @@ func (s *Store) runOnce(
 	return errors.Join(errConnectionLost, err)
 }
 
-// isRepeatable reports a deadlock, a serialization failure or a stale plan.
+// isRepeatable reports a deadlock, a serialization failure or a stale plan; and, where half is done, a lock
+// that was not had in time: a migration holds a table, and what is left is only to be read.
 func isRepeatable(err error) bool {
 	var pgErr *pgconn.PgError
-	return errors.As(err, &pgErr) && (pgErr.Code == "40P01" || pgErr.Code == "40001") || isStalePlan(err)
+	if !errors.As(err, &pgErr) {
+		return false
+	}
+	switch pgErr.Code {
+	case "40P01", "40001":
+		return true
+	case "55P03":
+		return errors.Is(err, errHalfDone)
+	}
+	return isStalePlan(err)
 }
 
 // isStalePlan reports that a statement which this session has prepared gives columns of other types now,

@@ -3,7 +3,11 @@ package pgstore
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/fourblocks2020/fencerow"
 	"github.com/fourblocks2020/fencerow/internal/pgtest"
@@ -175,5 +179,61 @@ func TestStatementsPreparedBeforeAMigrationSurviveIt(t *testing.T) {
 	}
 	if now := store.pool.Stat().NewConnsCount(); now != session {
 		t.Error("the session was given up")
+	}
+}
+
+// A claim that was made but could not be read is in doubt: "busy" would say that it was not made, and nobody
+// would give it back.
+func TestClaimWhoseEntriesAreLockedAwayIsReadLaterOrInDoubt(t *testing.T) {
+	t.Parallel()
+	database := pgtest.NewDatabase(t, schema)
+	store, err := Open(Config{DSN: fencerow.NewSecret(database.DSN()), Timeout: 100 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(store.Close)
+	enqueue(t, store, "i", 2)
+	release(t, store, claim(t, store, "i", 1)) // so that nothing waits while its statements are prepared
+	conn := database.Connect(t)
+	lock := func() pgx.Tx {
+		t.Helper()
+		tx, err := conn.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.Exec(t.Context(), "LOCK TABLE fencerow.ledger_outbox"); err != nil {
+			t.Fatal(err)
+		}
+		return tx
+	}
+	unlock := func(tx pgx.Tx) {
+		t.Helper()
+		if err := tx.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	tx, reads := lock(), 0
+	store.texts.rewrite = func(sql string) string {
+		if strings.HasPrefix(sql, "-- name: ClaimEntries ") {
+			if reads++; reads == 2 {
+				unlock(tx)
+			}
+		}
+		return sql
+	}
+	if c := claim(t, store, "i", 1); len(c.Entries) != 1 || reads != 2 {
+		t.Errorf("%d rows read in %d reads, want 1 in 2", len(c.Entries), reads)
+	}
+
+	tx = lock()
+	p := batchParams("i", 1)
+	if _, err := store.ClaimBatch(t.Context(), p); !errors.Is(err, fencerow.ErrStoreTimeout) {
+		t.Errorf("a claim that cannot be read: %v", err)
+	}
+	unlock(tx)
+	given, err := store.Release(t.Context(), fencerow.ReleaseParams{Instance: "i", Token: p.Token, All: true})
+	if err != nil || len(given) != 1 || !given[0].Applied {
+		t.Errorf("giving it back: %+v, %v", given, err)
 	}
 }
