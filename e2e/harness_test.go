@@ -7,6 +7,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -120,7 +121,12 @@ type world struct {
 	ledgerURL string // where entries are posted
 	// settings are given to each program, without their prefix FENCEROW_. A setting of a single program wins.
 	settings map[string]string
+	// build is where the programs are, if they are not those of today.
+	build string
 }
+
+// program is the path of a program.
+func (w *world) program(name string) string { return filepath.Join(cmp.Or(w.build, programs), name) }
 
 // newWorld returns a world whose database has the newest schema.
 func newWorld(t *testing.T) *world {
@@ -208,7 +214,7 @@ func (w *world) runWith(instance string, settings map[string]string, stdin io.Re
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), cliPatience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(programs, "fencerow"), args...)
+	cmd := exec.CommandContext(ctx, w.program("fencerow"), args...)
 	cmd.Env = w.environment(instance, settings)
 	cmd.Stdin = stdin
 	var stdout, stderr bytes.Buffer

@@ -25,6 +25,7 @@ type migrated struct{ From, To int }
 type versions struct {
 	Current, Latest int
 	Newer           bool
+	OldestProgram   int `json:"oldest_program"`
 	Pending         []struct {
 		Number int
 		Name   string
@@ -39,6 +40,17 @@ func (w *world) migrate(args ...string) migrated {
 func (w *world) versions() versions {
 	w.t.Helper()
 	return document[versions](w.t, want(w.t, w.run("", "migrate", "status", "--json"), 0))
+}
+
+// declare does what a migration does that old programs may be unable to work with.
+func (w *world) declare(version, oldest int) {
+	w.t.Helper()
+	w.db.Exec(w.t, fmt.Sprintf(`
+BEGIN;
+LOCK TABLE fencerow.ledger_instance IN EXCLUSIVE MODE;
+CREATE OR REPLACE FUNCTION fencerow.oldest_program() RETURNS integer LANGUAGE sql STABLE AS 'SELECT %d';
+UPDATE fencerow.schema_version SET version = %d;
+COMMIT`, oldest, version))
 }
 
 // catalog describes every column, constraint, index, function and trigger of the schema.
@@ -136,7 +148,7 @@ func TestADatabaseOfANewerVersionIsRefusedAndLeftAlone(t *testing.T) {
 	d := w.start("desk-1", nil)
 	w.enqueueOne("desk-1", "c-1")
 	w.awaitDrained(patience, "desk-1") // so it has begun on the version that it knows
-	w.db.Exec(t, fmt.Sprintf("UPDATE fencerow.schema_version SET version = %d", latest+1))
+	w.declare(latest+1, latest+1)
 	catalog := w.catalog()
 	newer := w.versions()
 	equal(t, "status", fmt.Sprint(newer.Current, newer.Newer, len(newer.Pending)), fmt.Sprint(latest+1, true, 0))

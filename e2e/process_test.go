@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -54,7 +53,7 @@ type daemon struct {
 func (w *world) start(instance string, settings map[string]string) *daemon {
 	w.t.Helper()
 	d := &daemon{t: w.t, instance: instance, ended: make(chan struct{})}
-	d.cmd = exec.Command(filepath.Join(programs, "fencerowd"))
+	d.cmd = exec.Command(w.program("fencerowd"))
 	d.cmd.Env = w.environment(instance, settings)
 	d.cmd.Stdout = &d.stdout
 	stderr, err := d.cmd.StderrPipe()

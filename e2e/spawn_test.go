@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -36,7 +35,7 @@ func (w *world) runDaemon(settings map[string]string) result {
 func (w *world) spawnProgram(name, instance string, settings map[string]string, args ...string) *spawned {
 	w.t.Helper()
 	s := &spawned{t: w.t, ended: make(chan struct{})}
-	s.cmd = exec.Command(filepath.Join(programs, name), args...)
+	s.cmd = exec.Command(w.program(name), args...)
 	s.cmd.Env = w.environment(instance, settings)
 	s.cmd.Stdout, s.cmd.Stderr = &s.stdout, &s.stderr
 	check(w.t, s.cmd.Start())
