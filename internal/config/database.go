@@ -59,18 +59,18 @@ func (d *Database) DSN() (fencerow.Secret, error) {
 			"string, or --dsn-file (" + variablePrefix + "DSN_FILE) names a file that does"}
 }
 
-// checkURL refuses a URL whose password is not percent-encoded: what stands behind a # in it would be
-// dropped, and what stands behind a / be taken for the name of the database, behind a ? for settings, and
-// behind an @ for the host, whose name is asked for in the network.
+// checkURL refuses a URL whose password is not percent-encoded and would be read as another: what stands
+// behind an @ in it as the host, whose name is then asked for in the network, what stands behind a / as the
+// name of the database, and spaces at its ends as none. A # ends the URL for other programs.
 func checkURL(dsn fencerow.Secret) error {
 	scheme, rest, isURL := strings.Cut(dsn.Reveal(), "://")
 	if !isURL || scheme != "postgres" && scheme != "postgresql" {
 		return nil
 	}
-	address, settings, _ := strings.Cut(rest, "?")
-	hosts, database, _ := strings.Cut(address, "/")
-	if strings.Contains(rest, "#") || strings.Count(hosts, "@") > 1 || strings.ContainsAny(database, "/@") ||
-		strings.Contains(settings, "@") {
+	hosts, _, _ := strings.Cut(rest, "/")
+	address, _, _ := strings.Cut(rest, "?")
+	_, database, _ := strings.Cut(address, "/")
+	if strings.ContainsAny(rest, "# ") || strings.Count(hosts, "@") > 1 || strings.ContainsAny(database, "/@") {
 		return fencerow.NewError("parse the DSN", fencerow.ErrDSNInvalid, nil)
 	}
 	return nil

@@ -41,7 +41,7 @@ func UsageText(err error) (text string, ok bool) {
 	}
 	if errors.Is(err, fencerow.ErrDSNInvalid) {
 		return dsnSettings + " is not a PostgreSQL connection string; in a URL, percent-encode what is special " +
-			"in the password: @ is %40, / is %2F, ? is %3F, # is %23, % is %25", true
+			"in the password: @ is %40, / is %2F, # is %23, % is %25", true
 	}
 	if parse, ok := errors.AsType[*kong.ParseError](err); ok {
 		return withoutValues(parse.Error()), true
