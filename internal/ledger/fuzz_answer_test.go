@@ -46,6 +46,8 @@ func answerBodies(digest string) []string {
 		snapshot(`"currency":"USD","cash_balance":"0","version":-0,"more":[]`),
 		snapshot(`"currency":"USD","cash_balance":"1e999999999","version":1e3`),
 		with(`,"snapshot":null,"ledger_ref":"two words"`), with(`,"snapshot":[]`), with(`,` + own),
+		with(`,"content_digest":"` + digest + `"`), with(`,"result":"CREATED","result":"DUPLICATE_OK"`),
+		with(`,"ledger_ref":"x","ledger_ref":"y"`), with(`,"snapshot":null,"snapshot":null`),
 		`{"correlation_id":"a","correlation_id":"b"}`, `{"Result":"CONFLICT"}`,
 		"{\"correlation_id\":\"\xff\"}", `{"correlation_id":"a` + "\x00" + `"}`, `{"correlation_id":"\ud800"}`,
 		`{"error":{"type":"idempotency_error","code":"idempotency_key_in_use"}}`,
@@ -301,7 +303,7 @@ func FuzzProblemBodies(f *testing.F) {
 		`{"type":"https://docs.example/errors#request-in-progress//","status":409}`,
 		`{"type":"idempotency_error","error":{"code":"in-flight","code":"x","type":"idempotency_error"}}`,
 		`{"code":"stale-fencing-token","type":"idempotency-mismatch"}`, `{"code":"idempotency_\u006bey_conflict"}`,
-		`{"code":"idempotency-mismatch\u0000"}`, `{"error":{"error":{"code":"in-flight"}}}`,
+		`{"code":"in_flight","result":"CONFLICT"}`, `{"code":"idempotency-mismatch\u0000"}`, `{"error":{"error":{"code":"in-flight"}}}`,
 	) {
 		for _, status := range []int{400, 409, 422, 500} {
 			f.Add([]byte(s), status)
