@@ -303,7 +303,8 @@ func FuzzProblemBodies(f *testing.F) {
 		`{"type":"https://docs.example/errors#request-in-progress//","status":409}`,
 		`{"type":"idempotency_error","error":{"code":"in-flight","code":"x","type":"idempotency_error"}}`,
 		`{"code":"stale-fencing-token","type":"idempotency-mismatch"}`, `{"code":"idempotency_\u006bey_conflict"}`,
-		`{"code":"in_flight","result":"CONFLICT"}`, `{"code":"idempotency-mismatch\u0000"}`, `{"error":{"error":{"code":"in-flight"}}}`,
+		`{"code":"in_flight","result":"CONFLICT"}`,
+		`{"code":"idempotency-mismatch\u0000"}`, `{"error":{"error":{"code":"in-flight"}}}`,
 	) {
 		for _, status := range []int{400, 409, 422, 500} {
 			f.Add([]byte(s), status)

@@ -66,7 +66,8 @@ func FuzzMembersAgreeWithEncodingJSON(f *testing.F) {
 		`{}`, `{"a":{"b":[1,2,{"c":"}"}]},"d":"\\"}`, `{"a":1,"a":2}`,
 		"{\"\\u00e9\":-1e5 }", `{"a":"\\\"" , "b":[]}`,
 		`{"z":{"y":"]"},"a":null,"z":{"y":"\ud83d\ude42"}}`, "{\"\xff\":\"\xed\xa0\x80\"}", "\ufeff{}", "{}{}",
-		`{"a":"b`, `{"a":{"b":true},`, `{"a"`, " \t\r\n{ \"a\" :\n1 } ", "{\"a\":\"\x00\"}",
+		`{"a":"b`, `{"a":{"b":true},`, `{"a"`, " \t\r\n{ \"a\" :\n1 } ", "{\"a\":\"\x00\"}", "{\"a\":\"\x1f\"}",
+		"{\"a\":\"\n\"}", "{\"a\":\"\x7f\"}",
 		strings.Repeat(`{"a":[`, MaxDepth/2) + "0" + strings.Repeat("]}", MaxDepth/2),
 		strings.Repeat(`{"a":[`, MaxDepth/2+1) + strings.Repeat("]}", MaxDepth/2+1),
 	} {
