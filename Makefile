@@ -70,6 +70,19 @@ faults: setup ## Run the product under faults chosen by SEED for DURATION, with 
 faults-mutants: setup ## Run deliberately broken builds under faults until each is found
 	$(GO) run ./internal/faults/cmd/faults -mutants -seed $(SEED) $(FAULTS_FLAGS)
 
+# What the fuzz targets claim: see docs/reliability.md.
+FUZZTIME ?= 1m
+FUZZPARALLEL ?= 1
+TARGET ?=
+
+.PHONY: fuzz
+fuzz: ## Run each fuzz target, or TARGET alone, for FUZZTIME; end at the first finding
+	GO='$(GO)' scripts/fuzz.sh run '$(FUZZTIME)' '$(FUZZPARALLEL)' '$(TARGET)'
+
+.PHONY: fuzz-keep
+fuzz-keep: ## Keep some of the inputs that fuzzing found, to be run by every test
+	GO='$(GO)' scripts/fuzz.sh keep '$(TARGET)'
+
 # What is measured, and how: see docs/performance.md.
 BENCH_FLAGS ?= -tune -json ../docs/bench.json -chart ../docs/bench.svg
 

@@ -39,7 +39,8 @@ func FuzzEntryLine(f *testing.F) {
 		`{"correlation_id":"b","payload\u0020":1` + rest,
 		`{"correlation_id":"b","entry_kind":"fill","payload":null}`,
 		`{"correlation_id":"b","entry_kind":"fill","payload":{"a":`, `{"correlation_id":"b","correlation_id":"b"` + rest,
-		`{"correlation_id":"b","skip":false,"skip":true` + rest, `{"correlation_id":"b","payload":{}` + rest,
+		`{"correlation_id":"b","skip":false,"skip":true` + rest,
+		`{"correlation_id":"b","payload":{}` + rest,
 		`{"correlation_id":"b","entry_kind":"fill","payload":{"a":"` + "\xc3" + `"}}`,
 		`{"correlation_id":"b","entry_kind":"fill","payload":` + strings.Repeat(`{"a":`, 520) + "1" +
 			strings.Repeat("}", 521),
