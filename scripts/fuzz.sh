@@ -38,7 +38,7 @@ only_out_of_time() {
 }
 
 run() {
-    local time=$1 workers=$2 list folder name before status log summary=''
+    local time=$1 workers=$2 list folder name before status log tried summary=''
     list=$(targets "$3")
     log=$(mktemp)
     trap "rm -f '$log'" EXIT
@@ -55,7 +55,12 @@ run() {
             fi
             echo "fuzz: that was the end of the time, not a finding (https://go.dev/issue/75804)"
         fi
-        summary+="$folder:$name $(grep -o 'execs: [0-9]*' "$log" | tail -n 1)"$'\n'
+        tried=$(sed -n 's/.*execs: \([0-9]*\).*/\1/p' "$log" | tail -n 1)
+        if [ "${tried:-0}" -eq 0 ]; then
+            echo "fuzz: $folder:$name tried no new input in $time" >&2
+            return 1
+        fi
+        summary+="$folder:$name $tried inputs"$'\n'
     done <<<"$list"
     printf 'fuzz: no finding in %s each\n%s' "$time" "$summary"
 }
