@@ -139,10 +139,21 @@ func (w *witness) checkSends(s *story) {
 			}
 		}
 		w.checkAttempt(s, i, at, how)
-		if i > 0 {
-			w.checkAgain(s, s.sends[i-1])
+		if before := lastBefore(s.sends[:i], x.Epoch); before != nil {
+			w.checkAgain(s, *before)
 		}
 	}
+}
+
+// lastBefore returns the last of the requests that were sent before one of the given epoch, or nil. They are
+// in the order in which they arrived; what a delay lets arrive after a later claim's was sent before it.
+func lastBefore(sends []ledgerstub.Record, epoch int64) (last *ledgerstub.Record) {
+	for i := range sends {
+		if s := &sends[i]; s.Epoch <= epoch && (last == nil || s.Epoch >= last.Epoch) {
+			last = s
+		}
+	}
+	return last
 }
 
 // checkAttempt demands that the attempt after one that ended by expiry is one more.

@@ -68,6 +68,17 @@ func tale() *story {
 	}
 }
 
+// arriveInTheWrongOrder makes it a tale of a request that desk-1/0/1 gave up, and that arrived when the entry had
+// long been sent and booked by desk-1/1/1.
+func arriveInTheWrongOrder(s *story) {
+	s.holds[1] = hold{row: 7, epoch: 200, instance: "desk-1", worker: "desk-1/1/1", made: at(2.5), ends: at(5.5)}
+	s.lettings = []letGo{{row: 7, epoch: 100, how: "retried", at: at(1.9)}}
+	s.sends = []ledgerstub.Record{
+		sent(2.6, 200, 1, 201, ledgerstub.VerdictBooked), sent(5, 100, 1, 409, ledgerstub.VerdictStale),
+	}
+	s.outcomes[0].kind, s.outcomes[0].attempts, s.outcomes[0].at = "completed", 1, at(2.8)
+}
+
 var killedThen = Happening{Fault: Fault{Kind: KillDaemon}, From: at(1.2), To: at(1.5), Place: "desk-1/0"}
 
 func TestTheCheckerSeesEachWayToBreakThePromise(t *testing.T) {
@@ -143,6 +154,18 @@ func TestTheCheckerSeesEachWayToBreakThePromise(t *testing.T) {
 		{"SentAgainUnderALongTransaction", []Happening{{
 			Fault: Fault{Kind: HoldSnapshot}, From: at(1), To: at(9),
 		}}, func(*story) {}, RuleSentAgain},
+		{"SentBeforeWhatItArrivedAfter", []Happening{{
+			Fault: Fault{Kind: StallLedgerLink}, From: at(1), To: at(5), Place: "desk-1/0",
+		}}, arriveInTheWrongOrder, none},
+		{"SentBeforeWhatItArrivedAfterForNoReason", nil, arriveInTheWrongOrder, RuleSendOutsideHold},
+		{"SentAgainBesideALateArrival", []Happening{{
+			Fault: Fault{Kind: StallLedgerLink}, From: at(1), To: at(5), Place: "desk-1/0",
+		}}, func(s *story) {
+			arriveInTheWrongOrder(s)
+			again := s.sends[0]
+			again.ArrivedAt, again.EndedAt = at(5.2), at(5.3)
+			s.sends = append(s.sends, again)
+		}, RuleSentAgain},
 		{"SentAgainAfterAFailure", nil, func(s *story) {
 			s.sends[0].Status, s.sends[0].Verdict = 500, ledgerstub.VerdictOpen
 			s.sends[1].Verdict = ledgerstub.VerdictBooked
