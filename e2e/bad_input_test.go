@@ -169,12 +169,10 @@ func TestTheCommandRefusesBadEntriesWithTheirReasonAndWritesNothing(t *testing.T
 				flags = append(flags, "--"+strings.ReplaceAll(name, "_", "-")+"="+value)
 			}
 		}
-		// In flags the field is named as the flag is.
+		// In flags the field is named as the flag is, and its variable with it.
 		field, problem, _ := strings.Cut(bad.goSays, " ")
-		says := "--" + strings.ReplaceAll(field, "_", "-") + " " + problem
-		if a.get("correlation_id") == "" {
-			says = "give a file, - for standard input, or --correlation-id"
-		}
+		says := "--" + strings.ReplaceAll(field, "_", "-") + " (FENCEROW_ENQUEUE_" + strings.ToUpper(field) + ") " +
+			problem
 		want(t, w.run("desk-1", flags...), 80, says)
 		refused++
 	}

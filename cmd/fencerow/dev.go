@@ -73,7 +73,7 @@ func loopbackPort(address string) (port int, ok bool) {
 		return 0, false
 	}
 	port, err = net.LookupPort("tcp", name)
-	return port, err == nil
+	return port, err == nil && name != ""
 }
 
 // stage is all that dev runs.

@@ -46,8 +46,11 @@ func (c *enqueueCmd) Validate() error {
 	switch {
 	case c.File != "" && (one != "" || c.Skip):
 		return usage("<file>", "and flags of one entry are both given; give one of them")
-	case c.File == "" && c.CorrelationID == "":
+	case c.File == "" && one == "" && !c.Skip:
 		return usage("<file>", "is missing; give a file, - for standard input, or --correlation-id and so on")
+	case c.File == "" && c.Payload == "" && c.PayloadFile == "":
+		return usage("--payload", "is missing; give a JSON object, or its file with --payload-file "+
+			"(FENCEROW_ENQUEUE_PAYLOAD_FILE)")
 	case c.Payload != "" && c.PayloadFile != "":
 		return usage("--payload", "and --payload-file are both given; give one of them")
 	}
@@ -132,7 +135,12 @@ func (c *enqueueCmd) entry(stdin io.Reader) (fencerow.NewEntry, error) {
 			return e, err
 		}
 	}
-	return e, flagged(e.Validate())
+	err = flagged(e.Validate())
+	if input, ok := errors.AsType[*fencerow.InputError](err); ok && input.Field == "--payload" &&
+		c.PayloadFile != "" {
+		err = named("--payload-file", err)
+	}
+	return e, err
 }
 
 func readPayload(path string, stdin io.Reader) ([]byte, error) {

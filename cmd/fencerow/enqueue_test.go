@@ -74,7 +74,7 @@ func TestEnqueuePrintsItsDocumentAlsoWhenAnErrorEndsIt(t *testing.T) {
 	}
 	for _, w := range []struct{ arg, says string }{
 		{"/nonexistent/file", "<file> does not exist"},
-		{"--payload-file=/nonexistent/file", "--payload-file does not exist"},
+		{"--payload-file=/nonexistent/file", "--payload-file (FENCEROW_ENQUEUE_PAYLOAD_FILE) does not exist"},
 	} {
 		args := []string{"--json", "enqueue", w.arg}
 		if strings.HasPrefix(w.arg, "--") {
@@ -104,7 +104,7 @@ func TestEnqueueReadsThePayloadFromAFile(t *testing.T) {
 	}
 	large := `{"a":"` + strings.Repeat("x", fencerow.MaxPayload) + `"}`
 	r := c.reading(large).want(t, 80, "enqueue", "--correlation-id", "large", "--payload-file", "-")
-	mustContain(t, r.stderr, "--payload is larger than 262144 bytes")
+	mustContain(t, r.stderr, "--payload-file (FENCEROW_ENQUEUE_PAYLOAD_FILE) is larger than 262144 bytes")
 }
 
 func TestEnqueueKeepsPayloadsByteForByte(t *testing.T) {

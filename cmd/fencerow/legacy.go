@@ -43,7 +43,7 @@ func (c *legacyCountCmd) Run(ctx context.Context, a *app) error {
 type legacyExportCmd struct {
 	Own      owned  `embed:""`
 	ID       string `arg:"" name:"id" help:"The entry's correlation id."`
-	OutboxID int64  `name:"outbox-id" env:"FENCEROW_LEGACY_OUTBOX_ID" placeholder:"N" help:"Which one, where several unowned entries have this correlation id."`
+	OutboxID *int64 `name:"outbox-id" env:"FENCEROW_LEGACY_OUTBOX_ID" placeholder:"N" help:"Which one, where several unowned entries have this correlation id."`
 }
 
 // Help says what is printed.
@@ -58,7 +58,7 @@ hold it, and named on standard error.`
 
 // Validate checks the arguments.
 func (c *legacyExportCmd) Validate() error {
-	if c.OutboxID < 0 {
+	if c.OutboxID != nil && *c.OutboxID < 1 {
 		return usage("--outbox-id", "must be at least 1")
 	}
 	return named("<id>", fencerow.ValidateLegacyID(c.ID))
@@ -87,9 +87,9 @@ func (c *legacyExportCmd) Run(ctx context.Context, a *app) error {
 }
 
 func (c *legacyExportCmd) pick(found []fencerow.LegacyEntry) (*fencerow.LegacyEntry, error) {
-	if c.OutboxID != 0 {
+	if c.OutboxID != nil {
 		found = slices.DeleteFunc(found, func(e fencerow.LegacyEntry) bool {
-			return int64(e.OutboxID) != c.OutboxID
+			return int64(e.OutboxID) != *c.OutboxID
 		})
 	}
 	switch len(found) {

@@ -72,6 +72,10 @@ func (a *app) openLines(path string) (in io.Reader, size int64, closeInput func(
 			return nil, 0, closeInput, usage("<file>", "%s", unopened(err))
 		}
 		in, closeInput = file, func() { _ = file.Close() } // only read
+		if info, err := file.Stat(); err != nil || info.IsDir() {
+			closeInput()
+			return nil, 0, func() {}, usage("<file>", "is a folder; give a file, or - for standard input")
+		}
 	}
 	file, size := regularFile(in)
 	if file == nil {

@@ -67,31 +67,49 @@ func main() {
 
 // run does what the arguments say and returns the exit status.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	var cli commands
-	parser, err := config.NewParser(&cli, "fencerow", description, kong.Writers(stdout, stderr))
+	return newProgram(stdout, stderr).run(ctx, args, stdin)
+}
+
+// program is a command line that was read into cli, and where its commands write.
+type program struct {
+	cli            commands
+	parser         *kong.Kong
+	stdout, stderr io.Writer
+}
+
+func newProgram(stdout, stderr io.Writer) *program {
+	p := &program{stdout: stdout, stderr: stderr}
+	var err error
+	p.parser, err = config.NewParser(&p.cli, "fencerow", description, kong.Writers(stdout, stderr))
 	if err != nil {
 		panic(fmt.Sprintf("fencerow: the command line is malformed: %v", err))
 	}
-	parsed, err := parser.Parse(args)
-	for _, warning := range config.Warnings(os.Environ()) {
-		fmt.Fprintf(stderr, "fencerow: %s\n", warning)
-	}
-	if err != nil {
-		text, _ := config.UsageText(err)
-		fmt.Fprintf(stderr, "fencerow: %s\nRun %q for what can be given.\n", text, commandOf(err)+" --help")
-		return config.ExitUsage
-	}
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, json: cli.JSON}
-	parsed.BindTo(ctx, (*context.Context)(nil))
-	return a.exitStatus(parsed.Run(a))
+	return p
 }
 
-// commandOf returns the command that a parse error is about.
-func commandOf(err error) string {
-	if parse, ok := errors.AsType[*kong.ParseError](err); ok && parse.Context != nil {
-		if selected := parse.Context.Selected(); selected != nil {
-			return selected.FullPath()
+func (p *program) run(ctx context.Context, args []string, stdin io.Reader) int {
+	parsed, err := p.parser.Parse(args)
+	for _, warning := range config.Warnings(os.Environ()) {
+		fmt.Fprintf(p.stderr, "fencerow: %s\n", warning)
+	}
+	if err != nil {
+		chosen := "fencerow"
+		if parse, ok := errors.AsType[*kong.ParseError](err); ok && parse.Context != nil {
+			chosen, err = commandOf(parse.Context), withVariable(parse.Context, err)
 		}
+		text, _ := config.UsageText(err)
+		fmt.Fprintf(p.stderr, "fencerow: %s\nRun %q for what can be given.\n", text, chosen+" --help")
+		return config.ExitUsage
+	}
+	a := &app{stdin: stdin, stdout: p.stdout, stderr: p.stderr, json: p.cli.JSON}
+	parsed.BindTo(ctx, (*context.Context)(nil))
+	return a.exitStatus(withVariable(parsed, parsed.Run(a)))
+}
+
+// commandOf returns the command that was chosen, if one was.
+func commandOf(parsed *kong.Context) string {
+	if selected := parsed.Selected(); selected != nil {
+		return selected.FullPath()
 	}
 	return "fencerow"
 }

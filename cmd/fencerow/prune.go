@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -82,7 +83,7 @@ const day = 24 * time.Hour
 
 // UnmarshalText reads what [time.ParseDuration] reads, or a number of days such as 90d.
 func (g *age) UnmarshalText(text []byte) error {
-	refused := usage("--older-than", "is not an age such as 90d, 36h or 15m")
+	refused := errors.New("expected an age such as 90d, 36h or 15m")
 	if days, ok := strings.CutSuffix(string(text), "d"); ok {
 		n, err := strconv.ParseUint(days, 10, 16)
 		if err != nil {

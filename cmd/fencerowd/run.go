@@ -38,7 +38,29 @@ type commandLine struct {
 // exited carries the status with which kong wants to end the process, after --help and --version.
 type exited int
 
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) (status int) {
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	return newProgram(stdout, stderr).run(ctx, args)
+}
+
+// program is a command line that was read into line, and where its text goes.
+type program struct {
+	line   commandLine
+	parser *kong.Kong
+	stderr io.Writer
+}
+
+func newProgram(stdout, stderr io.Writer) *program {
+	p := &program{stderr: stderr}
+	var err error
+	p.parser, err = config.NewParser(&p.line, "fencerowd", description,
+		kong.Writers(stdout, stderr), kong.Exit(func(status int) { panic(exited(status)) }))
+	if err != nil {
+		panic("fencerowd: the definition of the command line is wrong: " + err.Error())
+	}
+	return p
+}
+
+func (p *program) run(ctx context.Context, args []string) (status int) {
 	defer func() {
 		switch v := recover().(type) {
 		case nil:
@@ -48,18 +70,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (status i
 			panic(v)
 		}
 	}()
-	var line commandLine
-	parser, err := config.NewParser(&line, "fencerowd", description,
-		kong.Writers(stdout, stderr), kong.Exit(func(status int) { panic(exited(status)) }))
-	if err != nil {
-		panic("fencerowd: the definition of the command line is wrong: " + err.Error())
-	}
-	_, err = parser.Parse(args)
+	_, err := p.parser.Parse(args)
 	for _, warning := range config.Warnings(os.Environ()) {
-		say(stderr, warning)
+		say(p.stderr, warning)
 	}
 	if err == nil {
-		err = serve(ctx, &line, stderr)
+		err = serve(ctx, &p.line, p.stderr)
 	}
 	if err == nil {
 		return config.ExitDone
@@ -68,11 +84,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (status i
 		return config.ExitFailure
 	}
 	if text, ok := config.UsageText(err); ok {
-		say(stderr, text)
-		say(stderr, "see fencerowd --help")
+		say(p.stderr, text)
+		say(p.stderr, "see fencerowd --help")
 		return config.ExitUsage
 	}
-	say(stderr, describe(err))
+	say(p.stderr, describe(err))
 	return config.ExitFailure
 }
 

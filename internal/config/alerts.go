@@ -35,7 +35,8 @@ func (a *Alerts) Validate() error {
 	}
 	sender, err := a.Webhook()
 	if err == nil && sender == nil && a.SecretFile != "" {
-		return &fencerow.InputError{Field: AlertURLVariable, Problem: "is missing, although a secret file is given"}
+		return &fencerow.InputError{Field: AlertURLVariable, Problem: "is missing, and so is the file " +
+			"--alert-webhook-url-file (" + AlertURLVariable + "_FILE), although a secret file is given"}
 	}
 	return err
 }

@@ -42,7 +42,7 @@ func (d *Daemon) Validate() error {
 	if err != nil {
 		return inputError("ops_listen", "is not HOST:PORT, such as 127.0.0.1:8311, or off")
 	}
-	if _, err := net.LookupPort("tcp", port); err != nil {
+	if _, err := net.LookupPort("tcp", port); err != nil || port == "" {
 		return inputError("ops_listen", "has a port that is not a number from 0 to 65535")
 	}
 	if d.OpsTokenFile == "" && !loopback.Names(host) {

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"os"
 	"strings"
 	"time"
 
@@ -42,7 +41,7 @@ func (d *Database) Validate() error {
 }
 
 // Given reports whether a connection string was given.
-func (d *Database) Given() bool { return d.DSNFile != "" || os.Getenv(DSNVariable) != "" }
+func (d *Database) Given() bool { return d.DSNFile != "" || content(DSNVariable) != "" }
 
 // DSN returns the connection string. The error is an [*fencerow.InputError] if there is none, or of code
 // ErrDSNInvalid.

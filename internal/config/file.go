@@ -2,6 +2,7 @@ package config
 
 import (
 	"os"
+	"strings"
 
 	"github.com/fourblocks2020/fencerow"
 	"github.com/fourblocks2020/fencerow/internal/secretfile"
@@ -11,7 +12,7 @@ import (
 // line of the file if one is named, or else the variable's content; zero if neither is given.
 func readUnlistable(variable, field, path string) (fencerow.Secret, error) {
 	if path == "" {
-		return fencerow.NewSecret(os.Getenv(variable)), nil
+		return fencerow.NewSecret(content(variable)), nil
 	}
 	if err := notBoth(variable, field, path); err != nil {
 		return fencerow.Secret{}, err
@@ -19,9 +20,12 @@ func readUnlistable(variable, field, path string) (fencerow.Secret, error) {
 	return readSecret(field, path)
 }
 
+// content returns what a variable holds, without the white space around it, as of a file.
+func content(variable string) string { return strings.TrimSpace(os.Getenv(variable)) }
+
 // notBoth refuses a secret that is given as a variable and as a file.
 func notBoth(variable, field, path string) error {
-	if path != "" && os.Getenv(variable) != "" {
+	if path != "" && content(variable) != "" {
 		return inputError(field, "and "+variable+" are both given; give one of them")
 	}
 	return nil

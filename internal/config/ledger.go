@@ -31,16 +31,15 @@ type Ledger struct {
 // for as many deliveries at once, up to what the adapter can keep. The error is an [*fencerow.InputError].
 // The caller closes the adapter.
 func (l *Ledger) Open(deliveries int) (*ledger.HTTP, error) {
-	if l.DialTimeout <= 0 {
-		return nil, inputError("ledger_dial_timeout", "must be positive")
-	}
+	dialTimeout := l.DialTimeout
+	outOfBounds(&dialTimeout) // The adapter would take its default for a zero.
 	adapter, err := ledger.New(ledger.Config{
 		URL: l.URL, ReadbackURL: l.ReadbackURL, AllowInsecure: l.AllowInsecure,
 		TokenFile: l.TokenFile, TokenHeader: l.TokenHeader, TokenScheme: l.TokenScheme,
 		QuoteKey: l.QuoteKey, RequireEcho: l.RequireEcho, AcceptedIsDuplicate: l.AcceptedIsDuplicate,
 		RetryableStatus: l.RetryableStatus,
 		CAFile:          l.CAFile, CertFile: l.CertFile, KeyFile: l.KeyFile,
-		DialTimeout: l.DialTimeout, Concurrency: min(deliveries, ledger.MaxConcurrency), Version: version.String(),
+		DialTimeout: dialTimeout, Concurrency: min(deliveries, ledger.MaxConcurrency), Version: version.String(),
 	})
 	return adapter, asFlag(err)
 }

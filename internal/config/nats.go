@@ -52,8 +52,10 @@ func (n *NATS) Config() (natsrpc.Config, error) {
 	switch {
 	case n.CredsFile != "" && n.TokenFile != "":
 		return cfg, inputError("nats_creds_file", "and --nats-token-file must not be given together")
-	case (n.CertFile == "") != (n.KeyFile == ""):
-		return cfg, inputError("nats_cert_file", "and --nats-key-file must be given together")
+	case n.CertFile != "" && n.KeyFile == "":
+		return cfg, inputError("nats_cert_file", "needs the key of the certificate, in --nats-key-file")
+	case n.CertFile == "" && n.KeyFile != "":
+		return cfg, inputError("nats_key_file", "needs the certificate of the key, in --nats-cert-file")
 	case n.TokenFile != "" && !secure && !local:
 		return cfg, inputError("nats_token_file", "needs tls:// for a server on another machine")
 	}
@@ -109,10 +111,16 @@ func (n *NATS) tls() (*tls.Config, error) {
 	}
 	if n.CertFile != "" {
 		certPEM, hasCert := secretfile.Read(n.CertFile, maxPEM)
+		if !hasCert {
+			return nil, inputError("nats_cert_file", "cannot be read, or is no file of at most 4 MiB")
+		}
 		keyPEM, hasKey := secretfile.Read(n.KeyFile, maxPEM)
+		if !hasKey {
+			return nil, inputError("nats_key_file", "cannot be read, or is no file of at most 4 MiB")
+		}
 		cert, err := tls.X509KeyPair(certPEM, keyPEM)
-		if !hasCert || !hasKey || err != nil {
-			return nil, inputError("nats_cert_file", "and --nats-key-file are not a readable PEM key pair")
+		if err != nil {
+			return nil, inputError("nats_cert_file", "is not a PEM certificate to which the key belongs")
 		}
 		config.Certificates = []tls.Certificate{cert}
 	}

@@ -56,7 +56,9 @@ func TestNATSSettingsAreChecked(t *testing.T) {
 		{"CredsAndToken", NATS{URL: local, CredsFile: token, TokenFile: token}, "must not be given together"},
 		{"CAMissing", NATS{URL: local, CAFile: "/" + sentinel}, "--nats-ca-file"},
 		{"CAThatIsNone", NATS{URL: local, CAFile: token}, "--nats-ca-file"},
-		{"CertificateWithoutKey", NATS{URL: local, CertFile: token}, "must be given together"},
+		{"CertificateWithoutKey", NATS{URL: local, CertFile: token}, "(FENCEROW_NATS_CERT_FILE) needs"},
+		{"KeyWithoutCertificate", NATS{URL: local, KeyFile: token}, "(FENCEROW_NATS_KEY_FILE) needs"},
+		{"KeyMissing", NATS{URL: local, CertFile: token, KeyFile: "/" + sentinel}, "--nats-key-file"},
 		{"CertificateThatIsNone", NATS{URL: local, CertFile: token, KeyFile: token}, "--nats-cert-file"},
 	}
 	for _, tt := range tests {

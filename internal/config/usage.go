@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -30,7 +31,7 @@ func NewParser(target any, name, description string, options ...kong.Option) (*k
 		kong.Vars{"version": name + " " + version.String()},
 		kong.ConfigureHelp(kong.HelpOptions{WrapUpperBound: helpWidth}),
 	}
-	return kong.New(target, append(shared, options...)...)
+	return kong.New(target, slices.Concat(shared, exactly(), options)...)
 }
 
 // UsageText reports whether err is the fault of whoever called the program, for which it exits with
@@ -85,7 +86,7 @@ func withoutValues(text string) string {
 func advice(expected, got string) string {
 	flag, what, _ := strings.Cut(expected, ": ")
 	switch {
-	case strings.HasPrefix(got, `"-`) && strings.HasPrefix(flag, "--"):
+	case strings.Contains(got, "; perhaps try --") && strings.HasPrefix(flag, "--"): // It was taken for a flag.
 		return "; for a value that begins with - write " + flag + "=VALUE"
 	case what == "expected duration":
 		return ", such as 30s or 5m"

@@ -35,36 +35,23 @@ type Writer struct {
 
 // Validate refuses what no writer can work with.
 func (w *Writer) Validate() error {
-	// In a writer's own configuration zero means the default; a zero that was typed here does not.
-	zero := ""
-	switch {
-	case w.BatchLimit == 0:
-		zero = "batch_limit"
-	case w.Lease == 0:
-		zero = "lease"
-	case w.DeliveryTimeout == 0:
-		zero = "delivery_timeout"
-	case w.Concurrency == 0:
-		zero = "concurrency"
-	case w.MaxAttempts == 0:
-		zero = "max_attempts"
-	case w.InFlightAttempts == 0:
-		zero = "in_flight_attempts"
-	case w.BackoffBase == 0:
-		zero = "backoff_base"
-	case w.BackoffCap == 0:
-		zero = "backoff_cap"
-	case w.Grace == 0:
-		zero = "grace"
-	}
-	if zero != "" {
-		return inputError(zero, "must not be 0")
-	}
 	if w.Writers < 1 || w.Writers > maxWriters {
 		return inputError("writers", "must be from 1 to 16")
 	}
 	const anyInstance = "any"
-	return asFlag(w.Config(anyInstance, writer.DefaultTargetDelay).Validate())
+	c := w.Config(anyInstance, writer.DefaultTargetDelay)
+	// In a writer's own configuration zero means the default; a zero that was typed here is out of bounds.
+	outOfBounds(&c.BatchLimit, &c.Concurrency, &c.MaxAttempts, &c.InFlightAttempts)
+	outOfBounds(&c.Lease, &c.DeliveryTimeout, &c.BackoffBase, &c.BackoffCap, &c.Grace)
+	return asFlag(c.Validate())
+}
+
+func outOfBounds[T int | time.Duration](values ...*T) {
+	for _, value := range values {
+		if *value == 0 {
+			*value = -1
+		}
+	}
 }
 
 // New makes the writers, which share what they are given. Each has a worker's name of its own. The target

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -49,7 +50,7 @@ type Client struct {
 func NewClient(opsURL string, token fencerow.Secret) (*Client, error) {
 	u, err := url.Parse(opsURL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil ||
-		u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "" {
+		u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "" || !goodPort(u) {
 		return nil, &fencerow.InputError{Field: "ops_url",
 			Problem: "is not an address such as http://127.0.0.1:8311"}
 	}
@@ -58,6 +59,15 @@ func NewClient(opsURL string, token fencerow.Secret) (*Client, error) {
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
+}
+
+// goodPort reports whether an address has no port, or one that something can listen on.
+func goodPort(u *url.URL) bool {
+	if u.Port() == "" {
+		return !strings.HasSuffix(u.Host, ":")
+	}
+	number, err := net.LookupPort("tcp", u.Port())
+	return err == nil && number != 0
 }
 
 // Process has the daemon of the instance claim, deliver and record one entry. A refusal is a result, not an

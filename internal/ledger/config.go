@@ -19,7 +19,12 @@ const (
 	// NoScheme as Config.TokenScheme sends the token alone.
 	NoScheme = "-"
 
+	MinDialTimeout = time.Millisecond
+	MaxDialTimeout = time.Hour
+
 	maxURL = 2048
+	// maxToken bounds the name of the token's header, and its scheme, in bytes.
+	maxToken = 128
 )
 
 // Config says where the ledger is and how it speaks. Everything in it comes from the operator.
@@ -56,7 +61,8 @@ type Config struct {
 	// CertFile and KeyFile hold the client certificate, both or neither. They are read at start.
 	CertFile, KeyFile string
 
-	// DialTimeout bounds the connecting, and separately the TLS handshake. Zero means [DefaultDialTimeout].
+	// DialTimeout bounds the connecting, and separately the TLS handshake: from [MinDialTimeout] to
+	// [MaxDialTimeout]. Zero means [DefaultDialTimeout].
 	DialTimeout time.Duration
 	// Concurrency is how many connections are kept for reuse. Zero means [DefaultConcurrency].
 	Concurrency int
@@ -81,18 +87,21 @@ func (c Config) checked() (Config, error) {
 		}
 	}
 	switch {
-	case c.DialTimeout < 0:
-		return c, inputError("ledger_dial_timeout", "must be positive")
+	case c.DialTimeout < MinDialTimeout || c.DialTimeout > MaxDialTimeout:
+		return c, inputError("ledger_dial_timeout", "must be from 1ms to 1h")
 	case c.Concurrency < 0 || c.Concurrency > MaxConcurrency:
 		return c, inputError("concurrency", fmt.Sprintf("must be 1 to %d", MaxConcurrency))
 	case !isToken(c.Version):
 		return c, inputError("version", "must be letters, digits and .-+_ only")
 	case !isToken(c.TokenHeader) || reservedHeader(c.TokenHeader):
-		return c, inputError("ledger_token_header", "is not a header name that a token can be sent in")
+		return c, inputError("ledger_token_header",
+			"is not the name of a header in which a token can be sent, such as Authorization")
 	case !isToken(c.TokenScheme):
 		return c, inputError("ledger_token_scheme", "is not an authentication scheme such as Bearer")
-	case (c.CertFile == "") != (c.KeyFile == ""):
-		return c, inputError("ledger_cert_file", "and ledger_key_file must be given together")
+	case c.CertFile != "" && c.KeyFile == "":
+		return c, inputError("ledger_cert_file", "needs the key of the certificate, as another file")
+	case c.CertFile == "" && c.KeyFile != "":
+		return c, inputError("ledger_key_file", "needs the certificate of the key, as another file")
 	}
 	for _, status := range c.RetryableStatus {
 		if status < 400 || status > 499 {
@@ -133,14 +142,14 @@ func parseURL(field, s string, allowInsecure bool) (*url.URL, error) {
 		return nil, inputError(field, "must use https for a ledger on another machine, or allow insecure delivery")
 	}
 	if port := u.Port(); port != "" {
-		if _, err := net.LookupPort("tcp", port); err != nil {
+		if number, err := net.LookupPort("tcp", port); err != nil || number == 0 {
 			return nil, inputError(field, "has a port that is not a number from 1 to 65535")
 		}
 	}
 	return u, nil
 }
 
-// isToken reports whether s is a token of RFC 9110 section 5.6.2.
+// isToken reports whether s is a token of RFC 9110 section 5.6.2, and none that would fill a header.
 func isToken(s string) bool {
 	for i := range len(s) {
 		c := s[i]
@@ -149,5 +158,5 @@ func isToken(s string) bool {
 			return false
 		}
 	}
-	return s != ""
+	return s != "" && len(s) <= maxToken
 }

@@ -64,6 +64,7 @@ func TestConfigurationIsRefusedWithoutRepeatingIt(t *testing.T) {
 		"MissingCA":       {ledger.Config{URL: good, CAFile: dir + "/" + sentinel + "-none"}, "ledger_ca_file"},
 		"EmptyCA":         {ledger.Config{URL: good, CAFile: file("ca", sentinel)}, "ledger_ca_file"},
 		"CertWithoutKey":  {ledger.Config{URL: good, CertFile: sentinel}, "ledger_cert_file"},
+		"KeyWithoutCert":  {ledger.Config{URL: good, KeyFile: sentinel}, "ledger_key_file"},
 		"BadKeyPair": {ledger.Config{URL: good, CertFile: file("c", sentinel), KeyFile: file("k", "")},
 			"ledger_cert_file"},
 		"RetryableIsNot4xx":   {ledger.Config{URL: good, RetryableStatus: []int{500}}, "ledger_retryable_status"},

@@ -61,10 +61,16 @@ func tlsConfig(c Config) (*tls.Config, error) {
 	}
 	if c.CertFile != "" {
 		certPEM, hasCert := secretfile.Read(c.CertFile, maxPEM)
+		if !hasCert {
+			return nil, inputError("ledger_cert_file", "cannot be read, or is no file of at most 4 MiB")
+		}
 		keyPEM, hasKey := secretfile.Read(c.KeyFile, maxPEM)
+		if !hasKey {
+			return nil, inputError("ledger_key_file", "cannot be read, or is no file of at most 4 MiB")
+		}
 		cert, err := tls.X509KeyPair(certPEM, keyPEM)
-		if !hasCert || !hasKey || err != nil {
-			return nil, inputError("ledger_cert_file", "and ledger_key_file are not a readable PEM key pair")
+		if err != nil {
+			return nil, inputError("ledger_cert_file", "is not a PEM certificate to which the key belongs")
 		}
 		config.Certificates = []tls.Certificate{cert}
 	}

@@ -27,6 +27,7 @@ package migrate
 import (
 	"context"
 	"io/fs"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -113,13 +114,21 @@ func (r *runner) up(ctx context.Context) (change Change, err error) {
 }
 
 func (r *runner) downTo(ctx context.Context, version int) (change Change, err error) {
+	steps, err := listSteps(r.files)
+	if err != nil {
+		return Change{}, err
+	}
+	if version < 0 || version > len(steps) {
+		return Change{}, &fencerow.InputError{Field: "version", Problem: "must be from 0 to " +
+			strconv.Itoa(len(steps)) + ", the newest version"}
+	}
 	err = r.locked(ctx, "migrate down", func(s *session) error {
 		current, err := s.version(ctx)
 		if err != nil {
 			return err
 		}
-		if version < 0 || version > current {
-			return &fencerow.InputError{Field: "version", Problem: "must be between 0 and the current version"}
+		if version > current {
+			return &fencerow.InputError{Field: "version", Problem: "must not be above the current version"}
 		}
 		if err := s.refuseIfOwned(ctx, current, version); err != nil {
 			return err

@@ -89,6 +89,32 @@ func (d *Database) Exec(t testing.TB, statement string, args ...any) {
 	}
 }
 
+// Fingerprint returns a digest of every row of every table of a schema and of who wrote it last: it changes
+// with every write.
+func (d *Database) Fingerprint(t testing.TB, schema string) string {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), d.DSN())
+	if err != nil {
+		t.Fatalf("pgtest: connect: %v", err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }() // nothing of it is needed any more
+	var query, digest string
+	err = conn.QueryRow(t.Context(), `
+SELECT 'SELECT md5(string_agg(row, chr(10) ORDER BY row)) FROM (' || string_agg(
+    format('SELECT %L || xmin || ctid || t FROM %s t', c.oid::regclass, c.oid::regclass), ' UNION ALL '
+) || ') AS rows (row)'
+FROM pg_class c
+WHERE c.relkind = 'r'
+    AND c.relnamespace = $1::regnamespace`, schema).Scan(&query)
+	if err == nil {
+		err = conn.QueryRow(t.Context(), query).Scan(&digest)
+	}
+	if err != nil {
+		t.Fatalf("pgtest: fingerprint: %v", err)
+	}
+	return digest
+}
+
 // TerminateBackends ends every session of the database, waits until they are gone, and returns how many there
 // were.
 func (d *Database) TerminateBackends(t testing.TB) int {

@@ -56,7 +56,7 @@ func (c *Config) address() (*url.URL, error) {
 		return nil, inputError(field, "must use https for a receiver on another machine, or allow plain http")
 	}
 	if port := u.Port(); port != "" {
-		if _, err := net.LookupPort("tcp", port); err != nil {
+		if number, err := net.LookupPort("tcp", port); err != nil || number == 0 {
 			return nil, inputError(field, "has a port that is not a number from 1 to 65535")
 		}
 	}
