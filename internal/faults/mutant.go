@@ -22,8 +22,9 @@ func Mutants() map[string]Mutant {
 		"no-token-check": {
 			edits: []edit{{
 				file: claimQueries, section: claimRecord, times: 3,
-				pattern: `(c\.)?claim_token = \$1::uuid`,
-				with:    `$$1::uuid IS NOT NULL AND ${1}outbox_ids && $$3::bigint[]`,
+				pattern: `(c\.)?claim_token = \$2::uuid`,
+				// $6 are the ids that come with a reference to the ledger's own record, as the stub's answers do.
+				with: `$$2::uuid IS NOT NULL AND ${1}outbox_ids && $$6::bigint[]`,
 			}},
 			Rules: []Rule{RuleOutcomeWithoutSend, RuleSendOutsideHold, RuleTwoHolders, RuleHoldUnended},
 			Kinds: []Kind{StopDaemon, LedgerHangs},
