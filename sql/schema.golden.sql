@@ -7,7 +7,7 @@ CREATE TABLE fencerow.ledger_claim (
     claimed_by text COLLATE "C" NOT NULL,
     instance_key text COLLATE "C" NOT NULL,
     lease_expires_at timestamp with time zone NOT NULL,
-    outbox_ids bigint[] NOT NULL,
+    outbox_ids bigint[] STORAGE EXTERNAL NOT NULL,
     CONSTRAINT ledger_claim_claimed_by CHECK ((((length(claimed_by) >= 1) AND (length(claimed_by) <= 128)) AND (claimed_by ~ '^[!-~]+$'::text))),
     CONSTRAINT ledger_claim_epoch CHECK ((claim_epoch > 0)),
     CONSTRAINT ledger_claim_lease CHECK (((lease_expires_at > claimed_at) AND isfinite(claimed_at) AND isfinite(lease_expires_at))),

@@ -68,8 +68,8 @@ func tale() *story {
 	}
 }
 
-// arriveInTheWrongOrder makes it a tale of a request that desk-1/0/1 gave up, and that arrived when the entry had
-// long been sent and booked by desk-1/1/1.
+// arriveInTheWrongOrder makes it a tale of a request that desk-1/0/1 gave up, and that arrived when the entry
+// had long been sent and booked by desk-1/1/1.
 func arriveInTheWrongOrder(s *story) {
 	s.holds[1] = hold{row: 7, epoch: 200, instance: "desk-1", worker: "desk-1/1/1", made: at(2.5), ends: at(5.5)}
 	s.lettings = []letGo{{row: 7, epoch: 100, how: "retried", at: at(1.9)}}

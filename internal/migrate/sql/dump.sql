@@ -12,7 +12,9 @@ part AS (
         a.attname::text AS name,
         quote_ident(a.attname) || ' ' || format_type(a.atttypid, a.atttypmod)
             || CASE WHEN a.attcollation <> t.typcollation THEN ' COLLATE ' || quote_ident(l.collname) ELSE '' END
-            || CASE WHEN a.attstorage <> t.typstorage THEN ' STORAGE ' || a.attstorage::text ELSE '' END
+            || CASE WHEN a.attstorage <> t.typstorage
+                THEN ' STORAGE ' || (array['PLAIN', 'EXTERNAL', 'MAIN', 'EXTENDED'])[strpos('pemx', a.attstorage::text)]
+                ELSE '' END
             || CASE WHEN a.attnotnull THEN ' NOT NULL' ELSE '' END
             || CASE
                 WHEN a.attidentity = 'a' THEN ' GENERATED ALWAYS AS IDENTITY'
