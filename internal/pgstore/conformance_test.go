@@ -7,6 +7,7 @@ import (
 	"github.com/fourblocks2020/fencerow/internal/storetest"
 )
 
+// Here each store has sessions of its own, as each process has; in the runs below one has another's too.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	database := pgtest.NewDatabase(t, schema)
@@ -17,7 +18,7 @@ func TestConformance(t *testing.T) {
 func TestConformanceWithoutTheFloor(t *testing.T) {
 	t.Parallel()
 	database := pgtest.NewDatabase(t, schema)
-	storetest.Run(t, newHarness(t, database.DSN(), database.DSN(), func(s *Store) { s.floorAge = 0 }))
+	storetest.Run(t, newHarness(t, database.DSN(), database.DSN(), func(s *Store) { s.floorAge = 0 }).handsOn(t))
 }
 
 // Every statement of the store must mean the same whatever the way pgx sends it, as it must for users behind
@@ -30,7 +31,7 @@ func TestConformanceInEveryQueryMode(t *testing.T) {
 			database := pgtest.NewDatabase(t, schema)
 			database.Exec(t, "SELECT setval('fencerow.ledger_outbox_outbox_id_seq', 5000000000)")
 			dsn := database.DSN(pgtest.With("default_query_exec_mode", mode))
-			storetest.Run(t, newHarness(t, dsn, database.DSN(), nil))
+			storetest.Run(t, newHarness(t, dsn, database.DSN(), nil).handsOn(t))
 		})
 	}
 }
@@ -49,7 +50,7 @@ func TestConformanceUnderOtherDefaults(t *testing.T) {
 			database := pgtest.NewDatabase(t, schema)
 			role := database.NewRole(t, defaults)
 			database.Exec(t, grants(t, role.Name))
-			storetest.Run(t, newHarness(t, database.DSN(pgtest.As(role)), database.DSN(), nil))
+			storetest.Run(t, newHarness(t, database.DSN(pgtest.As(role)), database.DSN(), nil).handsOn(t))
 		})
 	}
 }

@@ -28,10 +28,43 @@ func buildSchema(ctx context.Context, dsn string) error {
 // harness makes worlds on one database. A mutation is applied to each store that a world opens.
 type harness struct {
 	dsn    string
+	conns  int32 // of each store at most
 	admin  *pgxpool.Pool
 	mutate func(*Store)
 	walled string // the role whom each instance is given to where the walls are up, else empty
 	worlds atomic.Int64
+
+	// sessions is nil where each store opens sessions of its own.
+	sessions *sessions
+}
+
+// sessions are the connections of stores that have ended, for those that come. As behind a pooler, a store
+// then meets what others left in a session, and statements that were planned for other rows. It is also much
+// quicker: most of what a case costs the server is to make a session ready for the store's statements.
+type sessions struct {
+	mu   sync.Mutex
+	idle []*pgxpool.Pool
+}
+
+// handOn gives the store the sessions of one that has ended, and takes them back with the world's end.
+func (s *sessions) handOn(t storetest.TB, store *Store) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if last := len(s.idle) - 1; last >= 0 {
+		store.pool.Close() // nothing is connected yet
+		store.pool, s.idle = s.idle[last], s.idle[:last]
+	}
+	t.Cleanup(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.idle = append(s.idle, store.pool)
+	})
+}
+
+func (s *sessions) close() {
+	for _, pool := range s.idle {
+		pool.Close()
+	}
 }
 
 var _ storetest.Harness = (*harness)(nil)
@@ -48,7 +81,15 @@ func newHarness(t *testing.T, dsn, adminDSN string, mutate func(*Store)) *harnes
 		t.Fatal(err)
 	}
 	t.Cleanup(admin.Close)
-	return &harness{dsn: dsn, admin: admin, mutate: mutate}
+	return &harness{dsn: dsn, conns: 4, admin: admin, mutate: mutate}
+}
+
+// handsOn has the stores of a harness use one another's sessions.
+func (h *harness) handsOn(t *testing.T) *harness {
+	t.Helper()
+	h.sessions = &sessions{}
+	t.Cleanup(h.sessions.close)
+	return h
 }
 
 // World implements [storetest.Harness].
@@ -69,11 +110,15 @@ type world struct {
 
 // Open returns a store with a small pool of its own.
 func (w *world) Open() fencerow.Store {
-	store, err := Open(Config{DSN: fencerow.NewSecret(w.dsn), MaxConns: 4})
+	store, err := Open(Config{DSN: fencerow.NewSecret(w.dsn), MaxConns: w.conns})
 	if err != nil {
 		w.t.Fatalf("open the store: %v", err)
 	}
-	w.t.Cleanup(store.Close)
+	if w.sessions != nil {
+		w.sessions.handOn(w.t, store)
+	} else {
+		w.t.Cleanup(store.Close)
+	}
 	if w.mutate != nil {
 		w.mutate(store)
 	}

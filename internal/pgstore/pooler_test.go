@@ -53,33 +53,11 @@ func TestConformanceThroughAPooler(t *testing.T) {
 			pooler := pgtest.StartPooler(t, database, poolerSettings(way.sessions, way.statements))
 			dsn := database.DSN(pgtest.As(role), pgtest.Via(pooler.Address()),
 				pgtest.With("default_query_exec_mode", way.mode))
-			storetest.Run(t, &poolHarness{newHarness(t, dsn, database.DSN(), nil), way.pool})
+			h := newHarness(t, dsn, database.DSN(), nil).handsOn(t)
+			h.conns = way.pool
+			storetest.Run(t, h)
 		})
 	}
-}
-
-// poolHarness opens stores with a pool of a given size.
-type poolHarness struct {
-	*harness
-	pool int32
-}
-
-func (h *poolHarness) World(t storetest.TB) storetest.World {
-	return &poolWorld{newWorld(t, h.harness), h.pool}
-}
-
-type poolWorld struct {
-	*world
-	pool int32
-}
-
-func (w *poolWorld) Open() fencerow.Store {
-	store, err := Open(Config{DSN: fencerow.NewSecret(w.dsn), MaxConns: w.pool})
-	if err != nil {
-		w.t.Fatalf("open the store: %v", err)
-	}
-	w.t.Cleanup(store.Close)
-	return store
 }
 
 // pooled is a database behind a pooler that has one session for everybody.

@@ -55,7 +55,7 @@ func TestConformanceBehindWalls(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			database, role := behindWalls(t, settings)
-			h := newHarness(t, database.DSN(pgtest.As(role)), database.DSN(), nil)
+			h := newHarness(t, database.DSN(pgtest.As(role)), database.DSN(), nil).handsOn(t)
 			h.walled = role.Name
 			storetest.Run(t, h)
 		})
