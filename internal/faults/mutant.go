@@ -23,7 +23,7 @@ func Mutants() map[string]Mutant {
 			edits: []edit{{
 				file: claimQueries, section: claimRecord, times: 3,
 				pattern: `(c\.)?claim_token = \$2::uuid`,
-				// $6 are the ids that come with a reference to the ledger's own record, as the stub's answers do.
+				// $6 are the ids that come with a ledger reference, as all answers of the stub do.
 				with: `$$2::uuid IS NOT NULL AND ${1}outbox_ids && $$6::bigint[]`,
 			}},
 			Rules: []Rule{RuleOutcomeWithoutSend, RuleSendOutsideHold, RuleTwoHolders, RuleHoldUnended},
