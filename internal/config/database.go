@@ -69,7 +69,10 @@ func checkURL(dsn fencerow.Secret) error {
 	hosts, _, _ := strings.Cut(rest, "/")
 	address, _, _ := strings.Cut(rest, "?")
 	_, database, _ := strings.Cut(address, "/")
-	if strings.ContainsAny(rest, "# ") || strings.Count(hosts, "@") > 1 || strings.ContainsAny(database, "/@") {
+	// A ? and then a / in the password end what is read as the host, and what follows is read as settings.
+	settings := !strings.Contains(hosts, "@") && strings.Contains(hosts, "?") && strings.Contains(rest, "@")
+	if strings.ContainsAny(rest, "# ") || strings.Count(hosts, "@") > 1 || strings.ContainsAny(database, "/@") ||
+		settings {
 		return fencerow.NewError("parse the DSN", fencerow.ErrDSNInvalid, nil)
 	}
 	return nil

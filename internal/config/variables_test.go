@@ -49,6 +49,7 @@ func TestUnescapedPasswordIsNoDSN(t *testing.T) {
 		"postgres://u:12?x@y@h/db":                             false,
 		"postgres://u:pw @h/db":                                false,
 		"postgres://u:12?x@h/db":                               true,
+		"postgres://u:12?/x@h/db":                              false,
 		"postgres://u:p%40ss@h:5432,g:5432/db?sslmode=disable": true,
 		"postgres:///db?host=/run/postgresql":                  true,
 		"postgres://h/db?user=u@realm&password=p@ss":           true,
