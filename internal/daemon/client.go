@@ -88,7 +88,7 @@ func (c *Client) Process(
 	}
 	path := "/v1/process/" + escapeSegment(string(id))
 	err := c.ask(ctx, op, processTimeout, http.MethodPost, path, query, &result)
-	if err == nil && result.CorrelationID != id {
+	if err == nil && (result.CorrelationID != id || !result.told()) {
 		err = fencerow.NewError(op, ErrDaemonAnswer, nil)
 	}
 	return result, err

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fourblocks2020/fencerow"
+	"github.com/fourblocks2020/fencerow/internal/observe"
 	"github.com/fourblocks2020/fencerow/internal/slots"
 	"github.com/fourblocks2020/fencerow/internal/writer"
 )
@@ -34,6 +36,24 @@ func NewProcessResult(r writer.TargetedResult) ProcessResult {
 	return ProcessResult{
 		CorrelationID: r.CorrelationID, ClaimResult: string(r.ClaimResult), Outcome: r.Outcome, Reason: r.Reason,
 	}
+}
+
+// told reports whether a daemon could have said this. An answer that was changed on its way must not pass for
+// a success.
+func (r ProcessResult) told() bool {
+	switch observe.ClaimResult(r.ClaimResult) {
+	case observe.ResultClaimed:
+		if r.Outcome != "" && !slices.Contains(fencerow.OutcomeKinds(), r.Outcome) {
+			return false
+		}
+	case observe.ResultUnavailable, observe.ResultForeign, observe.ResultLost:
+		if r.Outcome != "" {
+			return false
+		}
+	default:
+		return false
+	}
+	return r.Reason == "" || fencerow.ReasonCode(r.Reason).Valid()
 }
 
 // process claims, delivers and records one entry by a writer of the daemon. Every result of it is status 200.
@@ -99,12 +119,16 @@ func (o *ops) question(w http.ResponseWriter, r *http.Request, name string) (yes
 	return text == "true", true
 }
 
-// parameters reads a query that has each of these names at most once, and nothing else: one that is
-// misunderstood could have another instance's entry processed, or one too early.
+// parameters reads a query that has each of these names at most once, and nothing else, of a request without
+// a body: one that is misunderstood could have another instance's entry processed, or one too early.
 func parameters(r *http.Request, names ...string) (url.Values, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return nil, &fencerow.InputError{Field: "query", Problem: "is malformed"}
+	}
+	if n, err := r.Body.Read(make([]byte, 1)); n > 0 || !errors.Is(err, io.EOF) {
+		return nil, &fencerow.InputError{Field: "body",
+			Problem: "must be empty: what a request can say stands in its address"}
 	}
 	for name, values := range query {
 		switch {
