@@ -19,7 +19,15 @@ const (
 	begin    = "BEGIN ISOLATION LEVEL READ COMMITTED"
 	commit   = "COMMIT"
 	rollback = "ROLLBACK"
+	// planAnew drops the plans of the session, and leaves its statements prepared.
+	planAnew = "DISCARD PLANS"
 )
+
+// planAge is how long a session keeps the plans that it has made. A plan that was made while a table was
+// almost empty goes on reading all of it when it is full: a hundred outcomes took seconds beside 300,000
+// pending rows. The server itself looks again when the table is analyzed, which may be a minute later. Making
+// them all anew costs a few milliseconds.
+const planAge = 2 * time.Second
 
 // texts are how transactions begin and, in tests only, how statements are rewritten: a test takes a guard
 // away and shows that the suite notices.
@@ -66,8 +74,13 @@ func (s *Store) transact(
 func (s *Store) transactions(ctx context.Context, conn *pgx.Conn, parts [][]call) (committed int, err error) {
 	queue := &queue{rewrite: s.texts.rewrite}
 	queries := db.New(queue)
-	for _, part := range parts {
+	// Behind BEGIN, so that a pooler cannot lead it to another session.
+	anew := s.plansAreOld(conn)
+	for i, part := range parts {
 		queue.batch.Queue(s.texts.begin)
+		if anew && i == 0 {
+			queue.batch.Queue(planAnew)
+		}
 		for _, c := range part {
 			if err := c(ctx, queries); !errors.Is(err, errQueued) {
 				return 0, err
@@ -76,7 +89,7 @@ func (s *Store) transactions(ctx context.Context, conn *pgx.Conn, parts [][]call
 		queue.batch.Queue(commit)
 	}
 	results := conn.SendBatch(ctx, &queue.batch)
-	committed, err = readAll(ctx, results, parts)
+	committed, err = readAll(ctx, results, parts, anew)
 	if closeErr := results.Close(); err == nil {
 		err = closeErr
 	}
@@ -89,12 +102,29 @@ func (s *Store) transactions(ctx context.Context, conn *pgx.Conn, parts [][]call
 	return committed, err
 }
 
-// readAll reads the answers of each part, and returns how many parts were answered to the end.
-func readAll(ctx context.Context, results pgx.BatchResults, parts [][]call) (int, error) {
+// plansAreOld reports whether a session should make its plans anew, and notes that it does.
+func (s *Store) plansAreOld(conn *pgx.Conn) bool {
+	const key = "fencerow: when the plans were dropped"
+	noted := conn.PgConn().CustomData()
+	if at, known := noted[key].(time.Time); known && time.Since(at) < s.planAge {
+		return false
+	}
+	noted[key] = time.Now()
+	return true
+}
+
+// readAll reads the answers of each part, the first of which may begin with that of planAnew, and returns how
+// many parts were answered to the end.
+func readAll(ctx context.Context, results pgx.BatchResults, parts [][]call, anew bool) (int, error) {
 	queries := db.New(answers{results})
 	for i, part := range parts {
 		if _, err := results.Exec(); err != nil {
 			return i, err
+		}
+		if anew && i == 0 {
+			if _, err := results.Exec(); err != nil {
+				return i, err
+			}
 		}
 		for _, c := range part {
 			if err := c(ctx, queries); err != nil {

@@ -167,7 +167,8 @@ func findsByID(t *testing.T, database *pgtest.Database, role ...pgtest.DSNOption
 		for _, mode := range []string{genericPlan, customPlan} {
 			plan := explain(t, conn, mode, statement.sql, map[string]string{
 				"uuid": "'" + c.Token.UUID() + "'", "text": "'i'", "boolean": "false", "bigint[]": list,
-				"text[]": "array_fill('dead_lettered'::text, ARRAY[100])", "integer": "100", "integer[]": "array_fill(1, ARRAY[100])",
+				"text[]":  "array_fill('dead_lettered'::text, ARRAY[100])",
+				"integer": "100", "integer[]": "array_fill(1, ARRAY[100])",
 				"boolean[]": "array_fill(false, ARRAY[100])",
 			})
 			if strings.Contains(plan, "ledger_pending_due") || !strings.Contains(plan, statement.index) ||

@@ -51,6 +51,8 @@ type Store struct {
 	texts   texts
 	// floorAge is how long a floor may be used before the next scan from the start.
 	floorAge time.Duration
+	// planAge is [planAge] outside tests.
+	planAge time.Duration
 
 	// highestEpoch is the highest epoch that this process has seen; the next claim's is above it, also if a
 	// failover lost that claim.
@@ -127,6 +129,7 @@ func open(poolConfig *pgxpool.Config, timeout time.Duration) (*Store, error) {
 		pool:      pool,
 		timeout:   timeout,
 		floorAge:  time.Second,
+		planAge:   planAge,
 		texts:     texts{begin: begin},
 		instances: map[fencerow.InstanceKey]*instanceState{},
 	}, nil

@@ -7,10 +7,14 @@ import (
 	"github.com/fourblocks2020/fencerow/internal/db"
 )
 
-// view runs reads in one transaction with the bounds of a view.
+// view runs reads in one transaction with the bounds of a view, planned for their arguments.
 func (s *Store) view(ctx context.Context, op string, calls ...call) error {
+	plan := func(ctx context.Context, q *db.Queries) error {
+		_, err := q.TransactionView(ctx)
+		return err
+	}
 	bound := max(s.timeout, viewTimeout)
-	return s.transact(ctx, op, bound, calls)
+	return s.transact(ctx, op, bound, append([]call{plan}, calls...))
 }
 
 // ListPending implements [fencerow.Store].
