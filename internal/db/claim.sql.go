@@ -259,22 +259,30 @@ SELECT
         SELECT
         FROM fencerow.ledger_instance i
         WHERE i.instance_key = $1::text AND i.held_at IS NOT NULL
-    ) AS held
+    ) AS held,
+    (fencerow.oldest_program() > $2::integer)::boolean AS outgrown
 `
 
+type ClaimDueParams struct {
+	InstanceKey string
+	Program     int32
+}
+
 type ClaimDueRow struct {
-	Due  bool
-	Held bool
+	Due      bool
+	Held     bool
+	Outgrown bool
 }
 
 // Rows that are looked up by id are tested for their owner with IS TRUE, so that no index that begins with the instance serves: by
 // statistics from when the instance had nothing pending, reading it whole for each id looks cheaper than the primary key.
-// ClaimDue says whether a claim would find anything, without lock or transaction; it is all that an idle poll costs.
+// ClaimDue says whether a claim would find anything, without lock or transaction; it is all that an idle poll costs. It also tells what
+// would refuse the claim, so that a program is told of it although nothing is due.
 // The array depends on no setting and no statistics; it is searched for each due row that is held, until one is not.
-func (q *Queries) ClaimDue(ctx context.Context, instanceKey string) (ClaimDueRow, error) {
-	row := q.db.QueryRow(ctx, ClaimDue, instanceKey)
+func (q *Queries) ClaimDue(ctx context.Context, arg ClaimDueParams) (ClaimDueRow, error) {
+	row := q.db.QueryRow(ctx, ClaimDue, arg.InstanceKey, arg.Program)
 	var i ClaimDueRow
-	err := row.Scan(&i.Due, &i.Held)
+	err := row.Scan(&i.Due, &i.Held, &i.Outgrown)
 	return i, err
 }
 

@@ -155,13 +155,18 @@ func (s *Store) claimDue(ctx context.Context, op string, instance fencerow.Insta
 	var row db.ClaimDueRow
 	err := s.run(ctx, op, s.timeout, func(ctx context.Context, conn *pgx.Conn) error {
 		var err error
-		row, err = s.queries(conn).ClaimDue(ctx, string(instance))
+		row, err = s.queries(conn).ClaimDue(ctx, db.ClaimDueParams{
+			InstanceKey: string(instance), Program: int32(MaxSchemaVersion),
+		})
 		return err
 	})
 	if err != nil {
 		return false, err
 	}
-	if row.Held {
+	switch {
+	case row.Outgrown:
+		return false, fencerow.NewError(op, fencerow.ErrStoreSchema, nil)
+	case row.Held:
 		return false, fencerow.NewError(op, fencerow.ErrInstanceHeld, nil)
 	}
 	return row.Due, nil

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -86,6 +85,11 @@ func TestProgramThatTheSchemaHasOutgrownClaimsNothing(t *testing.T) {
 	refused()
 	if claims, err := store.Claims(t.Context(), "i"); err != nil || len(claims) > 0 {
 		t.Errorf("claims: %+v, %v", claims, err)
+	}
+	// A daemon that has nothing to do is told too.
+	idle := openOn(t, database)
+	if _, err := idle.ClaimBatch(t.Context(), batchParams("idle", 1)); !errors.Is(err, fencerow.ErrStoreSchema) {
+		t.Errorf("an idle poll: %v", err)
 	}
 	declare(t, database, own+1, own)
 	if c := claim(t, store, "i", 3); len(c.Entries) != 2 {
@@ -187,11 +191,7 @@ func TestStatementsPreparedBeforeAMigrationSurviveIt(t *testing.T) {
 func TestClaimWhoseEntriesAreLockedAwayIsReadLaterOrInDoubt(t *testing.T) {
 	t.Parallel()
 	database := pgtest.NewDatabase(t, schema)
-	store, err := Open(Config{DSN: fencerow.NewSecret(database.DSN()), Timeout: 100 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(store.Close)
+	store := openOn(t, database)
 	enqueue(t, store, "i", 2)
 	release(t, store, claim(t, store, "i", 1)) // so that nothing waits while its statements are prepared
 	conn := database.Connect(t)
@@ -226,12 +226,15 @@ func TestClaimWhoseEntriesAreLockedAwayIsReadLaterOrInDoubt(t *testing.T) {
 		t.Errorf("%d rows read in %d reads, want 1 in 2", len(c.Entries), reads)
 	}
 
+	patience := store.timeout
+	store.timeout /= 4 // it waits six times over
 	tx = lock()
 	p := batchParams("i", 1)
 	if _, err := store.ClaimBatch(t.Context(), p); !errors.Is(err, fencerow.ErrStoreTimeout) {
 		t.Errorf("a claim that cannot be read: %v", err)
 	}
 	unlock(tx)
+	store.timeout = patience
 	given, err := store.Release(t.Context(), fencerow.ReleaseParams{Instance: "i", Token: p.Token, All: true})
 	if err != nil || len(given) != 1 || !given[0].Applied {
 		t.Errorf("giving it back: %+v, %v", given, err)

@@ -2,7 +2,8 @@
 -- statistics from when the instance had nothing pending, reading it whole for each id looks cheaper than the primary key.
 
 -- name: ClaimDue :one
--- ClaimDue says whether a claim would find anything, without lock or transaction; it is all that an idle poll costs.
+-- ClaimDue says whether a claim would find anything, without lock or transaction; it is all that an idle poll costs. It also tells what
+-- would refuse the claim, so that a program is told of it although nothing is due.
 -- The array depends on no setting and no statistics; it is searched for each due row that is held, until one is not.
 WITH moment AS MATERIALIZED (
     SELECT clock_timestamp() AS at
@@ -29,7 +30,9 @@ SELECT
         SELECT
         FROM fencerow.ledger_instance i
         WHERE i.instance_key = @instance_key::text AND i.held_at IS NOT NULL
-    ) AS held;
+    ) AS held,
+    (fencerow.oldest_program() > @program::integer)::boolean AS outgrown;
+
 -- name: ClaimBatch :one
 -- ClaimBatch ends expired claims, picks due rows and makes one claim of them; InstanceLock goes before it in the same transaction. Only
 -- ids of claims that were really deleted here are free: the rows of every other claim in the snapshot, live or expired, are held, since
