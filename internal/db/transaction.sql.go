@@ -41,6 +41,16 @@ func (q *Queries) TransactionBounds(ctx context.Context, arg TransactionBoundsPa
 	return bounded, err
 }
 
+const TransactionPlanAnew = `-- name: TransactionPlanAnew :exec
+DISCARD PLANS
+`
+
+// TransactionPlanAnew drops the plans of the session, and leaves its statements prepared.
+func (q *Queries) TransactionPlanAnew(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, TransactionPlanAnew)
+	return err
+}
+
 const TransactionView = `-- name: TransactionView :one
 SELECT (set_config('plan_cache_mode', 'force_custom_plan', true) <> '')::boolean AS planned
 `

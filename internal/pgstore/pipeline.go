@@ -3,6 +3,7 @@ package pgstore
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"time"
 
@@ -19,8 +20,6 @@ const (
 	begin    = "BEGIN ISOLATION LEVEL READ COMMITTED"
 	commit   = "COMMIT"
 	rollback = "ROLLBACK"
-	// planAnew drops the plans of the session, and leaves its statements prepared.
-	planAnew = "DISCARD PLANS"
 )
 
 // planAge is how long a session keeps the plans that it has made. A plan that was made while a table was
@@ -74,13 +73,13 @@ func (s *Store) transact(
 func (s *Store) transactions(ctx context.Context, conn *pgx.Conn, parts [][]call) (committed int, err error) {
 	queue := &queue{rewrite: s.texts.rewrite}
 	queries := db.New(queue)
-	// Behind BEGIN, so that a pooler cannot lead it to another session.
-	anew := s.plansAreOld(conn)
-	for i, part := range parts {
+	if s.plansAreOld(conn) {
+		// Behind BEGIN, so that a pooler cannot lead it to another session.
+		parts = slices.Clone(parts)
+		parts[0] = append([]call{planAnew}, parts[0]...)
+	}
+	for _, part := range parts {
 		queue.batch.Queue(s.texts.begin)
-		if anew && i == 0 {
-			queue.batch.Queue(planAnew)
-		}
 		for _, c := range part {
 			if err := c(ctx, queries); !errors.Is(err, errQueued) {
 				return 0, err
@@ -89,7 +88,7 @@ func (s *Store) transactions(ctx context.Context, conn *pgx.Conn, parts [][]call
 		queue.batch.Queue(commit)
 	}
 	results := conn.SendBatch(ctx, &queue.batch)
-	committed, err = readAll(ctx, results, parts, anew)
+	committed, err = readAll(ctx, results, parts)
 	if closeErr := results.Close(); err == nil {
 		err = closeErr
 	}
@@ -113,18 +112,14 @@ func (s *Store) plansAreOld(conn *pgx.Conn) bool {
 	return true
 }
 
-// readAll reads the answers of each part, the first of which may begin with that of planAnew, and returns how
-// many parts were answered to the end.
-func readAll(ctx context.Context, results pgx.BatchResults, parts [][]call, anew bool) (int, error) {
+func planAnew(ctx context.Context, q *db.Queries) error { return q.TransactionPlanAnew(ctx) }
+
+// readAll reads the answers of each part, and returns how many parts were answered to the end.
+func readAll(ctx context.Context, results pgx.BatchResults, parts [][]call) (int, error) {
 	queries := db.New(answers{results})
 	for i, part := range parts {
 		if _, err := results.Exec(); err != nil {
 			return i, err
-		}
-		if anew && i == 0 {
-			if _, err := results.Exec(); err != nil {
-				return i, err
-			}
 		}
 		for _, c := range part {
 			if err := c(ctx, queries); err != nil {

@@ -20,3 +20,7 @@ SELECT
 -- TransactionView has what follows in the transaction planned for its arguments: a view is rare, and what it costs depends on them. By the
 -- generic plan a page of the blocked entries took 100 ms instead of 0.6, and a sum over all pending rows sorted them.
 SELECT (set_config('plan_cache_mode', 'force_custom_plan', true) <> '')::boolean AS planned;
+
+-- name: TransactionPlanAnew :exec
+-- TransactionPlanAnew drops the plans of the session, and leaves its statements prepared.
+DISCARD PLANS;
