@@ -42,9 +42,13 @@ const (
 
 // Poll is one tick: it claims what fits beside the rows in flight and starts their deliveries, and returns
 // without waiting for them. A claim once sent is awaited even if ctx is cancelled. An error is an unexpected
-// one, such as a database that cannot be reached.
+// one, such as a database that cannot be reached; or, beside what the poll did, that of an earlier claim's
+// outcomes or releases, which could not be written and had to be given up.
 func (w *Writer) Poll(ctx context.Context) (PollResult, error) {
 	res, _, err := w.poll(ctx, w.cfg.BatchLimit)
+	if err == nil && res.Skipped != SkippedStopping {
+		err = w.unwritten.failure()
+	}
 	return res, err
 }
 

@@ -140,9 +140,10 @@ func (w *Writer) recordOutcomes(b *batch, results []result) {
 		for i := range results {
 			ids[i] = b.claim.Entries[results[i].row].CorrelationID
 		}
-		w.abandon(b, err, ids)
+		w.abandon(b, err, ids, finishes(outcomes))
 		return
 	}
+	w.unwritten.written(finishes(outcomes))
 	w.reportRecorded(b, results, verdicts, repeated)
 }
 
@@ -196,9 +197,10 @@ func (w *Writer) release(b *batch, rows []fencerow.ReleaseRow) {
 	})
 	ids := b.correlationIDs(rows)
 	if err != nil {
-		w.abandon(b, err, ids)
+		w.abandon(b, err, ids, false)
 		return
 	}
+	w.unwritten.written(false)
 	sum := tally{outcome: "", reason: string(fencerow.ReasonDeliveryStopped)}
 	for i, v := range verdicts {
 		ours := repeated && v.RecordedEpoch == b.claim.Epoch && v.Reason != fencerow.ReasonLeaseExpired
@@ -226,8 +228,9 @@ func (b *batch) correlationIDs(rows []fencerow.ReleaseRow) []fencerow.Correlatio
 }
 
 // abandon gives rows up that could not be written: they come back when the lease expires, marked uncertain.
-func (w *Writer) abandon(b *batch, err error, ids []fencerow.CorrelationID) {
+func (w *Writer) abandon(b *batch, err error, ids []fencerow.CorrelationID, finishes bool) {
 	code := codeOf(err)
+	w.unwritten.refused(err, finishes, w.cfg.unwrittenFor())
 	w.obs.RecordAbandoned(code, ids)
 	w.settle(b, len(ids), tally{reason: string(code), err: err})
 }

@@ -21,6 +21,8 @@ type Writer struct {
 	obs    *observe.Observer
 	health health
 	wake   chan struct{} // capacity 1
+	// unwritten is a leaf: nothing else is locked under it.
+	unwritten unwritten
 
 	// life carries every call of the store. It ends only when a shutdown has run out of time.
 	life    context.Context
