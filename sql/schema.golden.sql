@@ -481,9 +481,11 @@ LANGUAGE plpgsql VOLATILE PARALLEL u COST 100
 AS $body$
 BEGIN
     DELETE FROM fencerow.ledger_pending p USING deleted d WHERE p.outbox_id = d.outbox_id;
+    DELETE FROM fencerow.ledger_outcome o USING deleted d WHERE o.outbox_id = d.outbox_id;
     DELETE FROM fencerow.ledger_skip k
     USING deleted d
     WHERE k.instance_key = d.instance_key AND k.correlation_id = d.correlation_id;
+    DELETE FROM fencerow.ledger_skip k USING deleted d WHERE k.outbox_id = d.outbox_id AND k.resolved_at IS NULL;
     RETURN NULL;
 END;
 $body$;

@@ -133,6 +133,29 @@ func (d *desks) squats() []string {
 			path+fmt.Sprintf("UPDATE fencerow.ledger_skip SET outbox_id = %d WHERE outbox_id = %d", d.done, d.own),
 			path+fmt.Sprintf("UPDATE fencerow.ledger_outcome SET outbox_id = %d", d.leased))
 	}
+	// Another session may have drawn a number and not used it yet. Nothing may be left under it of an entry that
+	// was entered under it and deleted.
+	for _, left := range []string{
+		`INSERT INTO fencerow.ledger_pending (outbox_id, instance_key, next_retry_at) VALUES (n, 'a', now())`,
+		`INSERT INTO fencerow.ledger_outcome (
+				outbox_id, life, instance_key, status, outcome, attempt_count, claim_epoch, outcome_at
+			)
+			VALUES (n, 1, 'a', 'completed', 'completed', 1, 1, now())`,
+		`INSERT INTO fencerow.ledger_skip (instance_key, correlation_id, outbox_id, opened_at)
+			VALUES ('a', 'another', n, now())`,
+	} {
+		list = append(list, `DO $$
+			DECLARE
+				n bigint := nextval('fencerow.ledger_outbox_outbox_id_seq');
+			BEGIN
+				INSERT INTO fencerow.ledger_outbox (
+					outbox_id, instance_key, correlation_id, entry_kind, payload, enqueued_at
+				)
+				VALUES (n, 'a', 'drawn', 'fill', '{}', now());
+				`+left+`;
+				DELETE FROM fencerow.ledger_outbox WHERE outbox_id = n;
+			END $$`)
+	}
 	return append(list,
 		fmt.Sprintf("UPDATE fencerow.ledger_claim SET outbox_ids = ARRAY[%d]", d.leased),
 		`SELECT setval('fencerow.ledger_outbox_outbox_id_seq', 1)`)

@@ -42,6 +42,11 @@ func TestAttackFindsEachWallThatIsMissing(t *testing.T) {
 			WITH CHECK (instance_key = 'a')`,
 		"an entry under a number to come": `ALTER POLICY ledger_outbox_wall ON fencerow.ledger_outbox
 			WITH CHECK (instance_key = 'a')`,
+		"an outcome left by an entry": `DO $$ BEGIN EXECUTE replace(
+			pg_get_functiondef('fencerow.forget_deleted_entries'::regproc), 'DELETE FROM fencerow.ledger_outcome o USING',
+			'PERFORM FROM fencerow.ledger_outcome o,'); END $$`,
+		"a skip left by an entry": `DO $$ BEGIN EXECUTE replace(
+			pg_get_functiondef('fencerow.forget_deleted_entries'::regproc), 'k.resolved_at IS NULL', 'false'); END $$`,
 		"a look that trusts the search_path":    `ALTER FUNCTION fencerow.owns_entry RESET search_path`,
 		"an answer that trusts the search_path": `ALTER FUNCTION fencerow.foreign_owned RESET search_path`,
 		"an answer to anybody": `DO $$ BEGIN EXECUTE replace(

@@ -14,7 +14,10 @@ import (
 func TestDifferential(t *testing.T) {
 	t.Parallel()
 	database := pgtest.NewDatabase(t, frozenSchema)
-	h := newHarness(t, frozenDSN(database), database.DSN(), func(s *Store) { s.floorAge = 0 }).handsOn(t)
+	h := newHarness(t, frozenDSN(database), database.DSN(), func(s *Store) {
+		keepPath(s)
+		s.floorAge = 0
+	}).handsOn(t)
 	storetest.Differential(t, memworld.New, func(t storetest.TB) storetest.World {
 		return &frozenWorld{newWorld(t, h)}
 	})

@@ -40,6 +40,7 @@ func (f *failover) open() *Store {
 		f.t.Fatal(err)
 	}
 	f.t.Cleanup(store.Close)
+	keepPath(store)
 	return store
 }
 

@@ -3,6 +3,7 @@ package pgstore
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,12 +44,19 @@ func (frozenHarness) World(t storetest.TB) storetest.World {
 		t.Fatalf("a world with a frozen clock needs a test")
 	}
 	database := pgtest.NewDatabase(test, frozenSchema)
-	return &frozenWorld{newWorld(t, newHarness(test, frozenDSN(database), database.DSN(), nil))}
+	return &frozenWorld{newWorld(t, newHarness(test, frozenDSN(database), database.DSN(), keepPath))}
 }
 
 // frozenDSN connects with a search path on which the frozen clock comes first.
 func frozenDSN(database *pgtest.Database) string {
 	return database.DSN(pgtest.With("search_path", "frozen, pg_catalog"))
+}
+
+// keepPath leaves the frozen clock where a store's transactions find it.
+func keepPath(s *Store) {
+	s.texts.rewrite = func(sql string) string {
+		return strings.Replace(sql, `'search_path', 'pg_catalog'`, `'search_path', 'frozen, pg_catalog'`, 1)
+	}
 }
 
 type frozenWorld struct{ *world }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/fourblocks2020/fencerow"
 	"github.com/fourblocks2020/fencerow/internal/db"
 )
@@ -218,15 +216,15 @@ func (s *Store) explainLost(
 		return nil
 	}
 	var rows []db.ClaimLostReasonsRow
-	err := s.run(ctx, op, s.timeout, func(ctx context.Context, conn *pgx.Conn) error {
+	calls := []call{func(ctx context.Context, q *db.Queries) error {
 		var err error
-		rows, err = s.queries(conn).ClaimLostReasons(ctx, db.ClaimLostReasonsParams{
+		rows, err = q.ClaimLostReasons(ctx, db.ClaimLostReasonsParams{
 			InstanceKey: string(instance),
 			OutboxIds:   ids,
 		})
 		return err
-	})
-	if err != nil {
+	}}
+	if err := s.transact(ctx, op, s.timeout, calls); err != nil {
 		return err
 	}
 	found := make(map[fencerow.OutboxID]*db.ClaimLostReasonsRow, len(rows))
