@@ -38,11 +38,11 @@ func trials(settings []Setting, directory string) iter.Seq[trial] {
 			first := !seen[s.ruledBy]
 			seen[s.ruledBy] = true
 			for j, v := range values {
-				if !first && (i+j)%share != 0 {
+				if (i+j)%every != 0 || !first && (i+j)%share != 0 {
 					continue
 				}
 				for _, by := range s.ways() {
-					if by == byVariable && len(s.ways()) > 1 && (i+j)%ofVariables != 0 {
+					if by == byVariable && len(s.ways()) > 1 && (i+j)/every%ofVariables != 0 {
 						continue
 					}
 					if by == byVariable && strings.Contains(v.text, "\x00") {
