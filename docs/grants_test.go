@@ -83,6 +83,48 @@ func TestGrantsOfTheDaemonAreEnough(t *testing.T) {
 	}
 }
 
+// What doctor looks for is what the page gives, each and no more.
+func TestDoctorMissesEveryGrantOfTheDaemon(t *testing.T) {
+	t.Parallel()
+	database := pgtest.NewDatabase(t, migrated)
+	role := database.NewRole(t, nil)
+	store, err := pgstore.Open(pgstore.Config{DSN: fencerow.NewSecret(database.DSN(pgtest.As(role)))})
+	check(t, err)
+	defer store.Close()
+	missing := func() []string {
+		t.Helper()
+		d, err := store.Diagnose(t.Context())
+		check(t, err)
+		return d.MissingGrants
+	}
+	given := block(t, section(t, read(t, "docs/operations.md"), "## Roles and grants"), "sql")
+	var want []string
+	for line := range strings.Lines(given) {
+		grant, _, ok := strings.Cut(strings.TrimPrefix(line, "GRANT "), " TO ")
+		if !ok {
+			continue
+		}
+		privileges, objects, _ := strings.Cut(grant, " ON ")
+		kind := ""
+		if word, rest, ok := strings.Cut(objects, " "); ok && word == strings.ToUpper(word) {
+			kind, objects = word+" ", rest
+		}
+		for privilege := range strings.SplitSeq(privileges, ", ") {
+			for i, object := range strings.Split(objects, ", fencerow.") {
+				if i > 0 {
+					object = "fencerow." + object
+				}
+				want = append(want, privilege+" ON "+kind+object)
+			}
+		}
+	}
+	sameSet(t, "grants", want, missing())
+	database.Exec(t, strings.ReplaceAll(given, "fencerow_daemon", `"`+role.Name+`"`))
+	if left := missing(); len(left) > 0 {
+		t.Errorf("still missing once it was given: %q", left)
+	}
+}
+
 func views(t *testing.T, store *pgstore.Store) {
 	t.Helper()
 	ctx := t.Context()

@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/fourblocks2020/fencerow"
@@ -34,8 +37,8 @@ type doctorCmd struct {
 // Help says what is looked at.
 func (*doctorCmd) Help() string {
 	return `Looks at the connection, the server's version and settings, the clock, vacuum, indexes, the
-schema's version and the walls between instances, and at the instance's lag, blocked entries and expired
-claims. Nothing is changed. Exit status: 0 nothing failed, warnings included; 1 a check failed.`
+schema's version, the role's grants and the walls between instances, and at the instance's lag, blocked
+entries and expired claims. Nothing is changed. Exit status: 0 nothing failed, warnings included; 1 a check failed.`
 }
 
 // Run checks.
@@ -97,7 +100,7 @@ func when(bad bool, result string) string {
 func (x *examination) examine(ctx context.Context, store *pgstore.Store, instance fencerow.InstanceKey) {
 	d, err := store.Diagnose(ctx)
 	if err != nil {
-		x.failed("connection", err)
+		x.unreachable(store.Obstacle(ctx), err)
 		return
 	}
 	x.note("connection", checkOK, "", "answers in %s", showDuration(2*d.ClockError))
@@ -106,6 +109,9 @@ func (x *examination) examine(ctx context.Context, store *pgstore.Store, instanc
 	version, err := store.Ready(ctx)
 	if err != nil {
 		x.failed("schema", err)
+		if errors.Is(err, fencerow.ErrStorePermission) {
+			x.grants(d)
+		}
 		return
 	}
 	detail := fmt.Sprintf("version %d", version)
@@ -113,6 +119,7 @@ func (x *examination) examine(ctx context.Context, store *pgstore.Store, instanc
 		detail += fmt.Sprintf(", with which this program, built for %d, still works", pgstore.MaxSchemaVersion)
 	}
 	x.note("schema", checkOK, "", "%s", detail)
+	x.grants(d)
 	if walls, err := store.Walls(ctx, instance); err != nil {
 		x.failed("walls", err)
 	} else {
@@ -212,31 +219,77 @@ func (x *examination) horizon(d *pgstore.Diagnosis) {
 		"%s", detail)
 }
 
-// walls judges the worst that is wrong with the walls between the instances.
-func (x *examination) walls(w pgstore.Walls) {
-	const check = "walls"
-	switch {
-	case w.Up == 0:
-		x.note(check, checkOK, "", "down")
-	case w.Up < w.Tables:
-		x.note(check, checkFail, "run \"fencerow migrate walls up\" again, as the owner of the tables",
-			"up for %d of %d tables", w.Up, w.Tables)
-	case w.Unguarded > 0:
-		x.note(check, checkFail, "create the policy again, as the migration that makes it does",
-			"up, but %d tables lack their policy and show nothing", w.Unguarded)
-	case w.Widened > 0:
-		x.note(check, checkFail, "drop every policy in schema fencerow that fencerow did not make",
-			"up, but %d tables have another policy that lets more through", w.Widened)
-	case w.Unbound:
-		x.note(check, checkWarn,
-			"let daemons and producers use roles that do not own the tables and override no row security",
-			"up, but they do not bind this role; %d other roles may enqueue and have no instance", w.Strangers)
-	case !w.Mapped:
-		x.note(check, checkFail, "give it the instance: INSERT INTO fencerow.ledger_role, as the owner",
-			"up, and this role does not work for this instance")
-	default:
-		x.note(check, checkOK, "", "up")
+// unreachable says what keeps this program from its database, as far as that can be told.
+func (x *examination) unreachable(what pgstore.Obstacle, err error) {
+	found, ok := obstacles[what]
+	if !ok {
+		x.failed("connection", err)
+		return
 	}
+	x.note("connection", checkFail, found.advice, "%s: %s", textOf(err), found.detail)
+}
+
+// obstacles are told in words of our own: those of the server and the driver can hold names and addresses.
+var obstacles = map[pgstore.Obstacle]struct{ detail, advice string }{
+	pgstore.ObstacleNoDatabase: {"the server answers, and has no such database",
+		"correct the database's name in FENCEROW_DSN, or create it"},
+	pgstore.ObstaclePassword: {"the server refuses the password",
+		"check the user and the password in FENCEROW_DSN"},
+	pgstore.ObstacleLogin: {"the server does not let this user in",
+		"check that the role exists and may log in, and that pg_hba.conf lets it in from this machine"},
+	pgstore.ObstacleStarting: {"the server is starting or stopping", "wait for it"},
+	pgstore.ObstacleTLSRefused: {"the server speaks no TLS, and FENCEROW_DSN asks for it",
+		"turn TLS on at the server, or lower sslmode where the network can be trusted"},
+	pgstore.ObstacleCertificate: {"the server's certificate is not trusted",
+		"check sslrootcert, and sslmode against the server's name in FENCEROW_DSN"},
+	pgstore.ObstacleName: {"the server's name does not resolve",
+		"correct the host in FENCEROW_DSN, or look at the resolver"},
+	pgstore.ObstacleNobody: {"nobody listens there",
+		"start the server, or correct the host and the port in FENCEROW_DSN"},
+}
+
+// grants names what the role of a daemon needs and this one lacks.
+func (x *examination) grants(d *pgstore.Diagnosis) {
+	x.note("grants", when(len(d.MissingGrants) > 0, checkFail),
+		"GRANT it to this role, as the owner of the schema: without it a daemon may send and not record",
+		"%s", choose(len(d.MissingGrants) > 0, "missing: "+strings.Join(d.MissingGrants, "; "), "complete"))
+}
+
+// wallsAgain puts right what is wrong with the walls themselves.
+const wallsAgain = "run \"fencerow migrate walls up\" again, as the owner of the tables"
+
+// walls tells all that is wrong with the walls between the instances.
+func (x *examination) walls(w pgstore.Walls) {
+	result := checkOK
+	var details, advice []string
+	add := func(wrong bool, as, todo, detail string, args ...any) {
+		if !wrong {
+			return
+		}
+		if result != checkFail {
+			result = as
+		}
+		details = append(details, fmt.Sprintf(detail, args...))
+		if !slices.Contains(advice, todo) {
+			advice = append(advice, todo)
+		}
+	}
+	if w.Up == 0 {
+		x.note("walls", checkOK, "", "down")
+		return
+	}
+	add(w.Up < w.Tables, checkFail, wallsAgain, "up for %d of %d tables", w.Up, w.Tables)
+	add(w.Unguarded > 0, checkFail, wallsAgain, "%d tables lack their policy and show nothing", w.Unguarded)
+	add(w.Widened > 0, checkFail, "drop every policy in schema fencerow that fencerow did not make",
+		"%d tables have another policy that lets more through", w.Widened)
+	add(w.Unbound, checkWarn,
+		"let daemons and producers use roles that do not own the tables and override no row security",
+		"they do not bind this role; %d other roles may enqueue and have no instance", w.Strangers)
+	add(!w.Unbound && !w.Mapped, checkFail,
+		"give it the instance: INSERT INTO fencerow.ledger_role, as the owner",
+		"this role does not work for this instance")
+	details = append([]string{"up"}, details...)
+	x.note("walls", result, strings.Join(advice, "; "), "%s", strings.Join(details, "; "))
 }
 
 func (x *examination) entries(

@@ -226,9 +226,12 @@ type migrateStatusDoc struct {
 }
 
 type migrateWallsDoc struct {
-	Walls   string `json:"walls"`
-	Changed int    `json:"changed"`
-	Roles   int    `json:"roles"`
+	Walls    string   `json:"walls"`
+	Changed  int      `json:"changed"`
+	Roles    int      `json:"roles"`
+	Policies []string `json:"policies"`
+	Unknown  []string `json:"unknown_roles"`
+	Unmapped []string `json:"unmapped_roles"`
 }
 
 type migrateVerifyDoc struct {

@@ -65,7 +65,7 @@ func TestDocumentsAreAsCommitted(t *testing.T) {
 	for i, status := range fencerow.Statuses() {
 		statuses[status] = int64(i)
 	}
-	steps := []stepDoc{{7, "007_note_worker_build"}}
+	steps := []stepDoc{{7, "007_store_claims_uncompressed"}}
 	checks := []checkDoc{{"fsync", checkOK, "on", ""}, {"autovacuum", checkWarn, "off", "turn it on"}}
 	sums := currencySumsDoc{Currency: "EUR", Pending: "-1.5", PendingCount: 1, Blocked: "0"}
 	for name, doc := range map[string]any{
@@ -97,7 +97,10 @@ func TestDocumentsAreAsCommitted(t *testing.T) {
 		"doctor":         doctorDoc{Result: checkWarn, Checks: checks},
 		"migrate_up":     migratedDoc{From: 1, To: 3},
 		"migrate_status": migrateStatusDoc{Current: 6, Latest: 7, Oldest: 6, Pending: steps},
-		"migrate_walls":  migrateWallsDoc{Walls: wallsUp, Changed: 8, Roles: 2},
+		"migrate_walls": migrateWallsDoc{
+			Walls: wallsUp, Changed: 8, Roles: 2, Policies: []string{"ledger_skip_wall"},
+			Unknown: []string{"desk1_deamon"}, Unmapped: []string{"desk2_producer"},
+		},
 		"migrate_verify": migrateVerifyDoc{Latest: 3, Checks: []string{"files", "from_empty", "from_rows"}},
 		"dev": devDoc{
 			AsExpected: true, Store: "memory", Instance: "dev", Enqueued: enqueueDoc{Inserted: 1}, Deliveries: 1,

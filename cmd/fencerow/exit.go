@@ -95,7 +95,8 @@ var hints = map[fencerow.Code]string{
 	fencerow.ErrStoreTimeout:     "the server did not answer in time; try again, or raise --store-timeout",
 	fencerow.ErrStoreUnavailable: "check that the server runs and that FENCEROW_DSN leads to it",
 	fencerow.ErrStoreCredentials: "check the user and the password in FENCEROW_DSN",
-	fencerow.ErrStorePermission:  "the role lacks a grant on the schema fencerow",
+	fencerow.ErrStorePermission: "the role lacks a grant on the schema fencerow, or the walls are up and " +
+		"fencerow.ledger_role does not give it this instance; \"fencerow doctor\" says which",
 	fencerow.ErrStoreSchema: "the schema is not the one that this version works with; " +
 		"see \"fencerow migrate status\", then \"fencerow migrate up\"",
 	fencerow.ErrStoreReadOnly: "the server is read-only, as a standby is; connect to the primary",

@@ -159,7 +159,8 @@ type migrateWallsCmd struct {
 func (*migrateWallsCmd) Help() string {
 	return `Up, the database lets a role see and change only the rows of the instances that fencerow.ledger_role
 gives it, whatever statement it sends; a role without a row there sees nothing. So give each its instances
-first. The owner of the tables and superusers are not bound. Run it as the owner; it may be repeated.`
+first: who was forgotten or misspelt is told. Up also creates policies that were dropped. The owner of the
+tables and superusers are not bound. Run it as the owner; it may be repeated.`
 }
 
 // Validate checks the state.
@@ -185,11 +186,26 @@ func (c *migrateWallsCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	doc := migrateWallsDoc{Walls: c.State, Changed: walls.Changed, Roles: walls.Roles}
+	doc := migrateWallsDoc{
+		Walls: c.State, Changed: walls.Changed, Roles: walls.Roles, Policies: orNone(walls.Policies),
+		Unknown: orNone(walls.UnknownRoles), Unmapped: orNone(walls.UnmappedRoles),
+	}
 	return a.print(doc, func(t *table) {
 		t.line("the walls are %s; %d tables were switched", doc.Walls, doc.Changed)
 		if walls.Up {
 			t.line("%d roles have instances", doc.Roles)
 		}
+		for _, policy := range doc.Policies {
+			t.line("policy %s was missing and is there again", policy)
+		}
+		for _, role := range doc.Unknown {
+			t.line("warning: fencerow.ledger_role gives instances to %s, and there is no such role", role)
+		}
+		for _, role := range doc.Unmapped {
+			t.line("warning: %s has no instance in fencerow.ledger_role and sees nothing", role)
+		}
 	})
 }
+
+// orNone makes a list that is empty one that JSON shows as such.
+func orNone(names []string) []string { return append([]string{}, names...) }

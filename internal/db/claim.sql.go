@@ -254,6 +254,11 @@ SELECT
         SELECT
         FROM fencerow.ledger_claim c
         WHERE c.instance_key = $1::text AND c.lease_expires_at <= (SELECT at FROM moment)
+    )
+    OR NOT EXISTS (
+        SELECT
+        FROM fencerow.ledger_instance i
+        WHERE i.instance_key = $1::text
     ))::boolean AS due,
     EXISTS (
         SELECT
@@ -277,7 +282,8 @@ type ClaimDueRow struct {
 // Rows that are looked up by id are tested for their owner with IS TRUE, so that no index that begins with the instance serves: by
 // statistics from when the instance had nothing pending, reading it whole for each id looks cheaper than the primary key.
 // ClaimDue says whether a claim would find anything, without lock or transaction; it is all that an idle poll costs. It also tells what
-// would refuse the claim, so that a program is told of it although nothing is due.
+// would refuse the claim, so that a program is told of it although nothing is due. An instance that is not to be seen counts as due: it
+// is not registered yet, which the claim sees to, or stands behind a wall, where nothing is seen and the claim is refused.
 // The array depends on no setting and no statistics; it is searched for each due row that is held, until one is not.
 func (q *Queries) ClaimDue(ctx context.Context, arg ClaimDueParams) (ClaimDueRow, error) {
 	row := q.db.QueryRow(ctx, ClaimDue, arg.InstanceKey, arg.Program)

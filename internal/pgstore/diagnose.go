@@ -26,6 +26,8 @@ type Diagnosis struct {
 	Tables                  []TableHealth
 	// Horizon are the holders of the xmin horizon, the oldest first, at most 100.
 	Horizon []HorizonHolder
+	// MissingGrants are what a daemon needs of this schema and the role lacks, as GRANT writes them.
+	MissingGrants []string
 	// HiddenSessions is how many sessions the role may not look at: any of them may hold the horizon.
 	HiddenSessions int
 }
@@ -66,6 +68,7 @@ func (s *Store) Diagnose(ctx context.Context) (*Diagnosis, error) {
 		reads(&invalid, (*db.Queries).DoctorInvalidIndexes),
 		reads(&horizon, (*db.Queries).DoctorHorizon),
 		reads(&hidden, (*db.Queries).DoctorHiddenSessions),
+		reads(&d.MissingGrants, (*db.Queries).DoctorGrants),
 	)
 	if err != nil {
 		return nil, err

@@ -152,3 +152,36 @@ func TestRefusalsAreTheSameBehindWallsOfAPlainOwner(t *testing.T) {
 		t.Errorf("under an instance that is not the role's: %v", err)
 	}
 }
+
+// A daemon whose instance is taken from its role is told so at the next poll, and not that nothing is due: by
+// the code with which one that starts is refused.
+func TestPollBehindWallsWithoutAnInstanceIsRefused(t *testing.T) {
+	t.Parallel()
+	database, role := behindWalls(t, nil, "own")
+	store := openOn(t, database, pgtest.As(role))
+	poll := func() error {
+		_, err := store.ClaimBatch(t.Context(), fencerow.ClaimBatchParams{
+			Instance: "own", Worker: "w", Token: fencerow.NewClaimToken(), Limit: 10, Lease: time.Minute,
+		})
+		return err
+	}
+	for range 2 { // the first poll registers the instance
+		if err := poll(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	database.Exec(t, "DELETE FROM fencerow.ledger_role WHERE role_name = $1", role.Name)
+	enqueue(t, openOn(t, database), "own", 1)
+	for range 2 {
+		if err := poll(); !errors.Is(err, fencerow.ErrStorePermission) {
+			t.Errorf("%v", err)
+		}
+	}
+	if err := store.Register(t.Context(), "own"); !errors.Is(err, fencerow.ErrStorePermission) {
+		t.Errorf("at a start: %v", err)
+	}
+	mapRole(t, database, role, "own")
+	if c := claim(t, store, "own", 10); len(c.Entries) != 1 {
+		t.Errorf("%d entries once it is given back", len(c.Entries))
+	}
+}

@@ -3,7 +3,8 @@
 
 -- name: ClaimDue :one
 -- ClaimDue says whether a claim would find anything, without lock or transaction; it is all that an idle poll costs. It also tells what
--- would refuse the claim, so that a program is told of it although nothing is due.
+-- would refuse the claim, so that a program is told of it although nothing is due. An instance that is not to be seen counts as due: it
+-- is not registered yet, which the claim sees to, or stands behind a wall, where nothing is seen and the claim is refused.
 -- The array depends on no setting and no statistics; it is searched for each due row that is held, until one is not.
 WITH moment AS MATERIALIZED (
     SELECT clock_timestamp() AS at
@@ -25,6 +26,11 @@ SELECT
         SELECT
         FROM fencerow.ledger_claim c
         WHERE c.instance_key = @instance_key::text AND c.lease_expires_at <= (SELECT at FROM moment)
+    )
+    OR NOT EXISTS (
+        SELECT
+        FROM fencerow.ledger_instance i
+        WHERE i.instance_key = @instance_key::text
     ))::boolean AS due,
     EXISTS (
         SELECT

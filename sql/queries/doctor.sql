@@ -70,6 +70,63 @@ SELECT count(*) AS hidden
 FROM pg_catalog.pg_stat_activity a
 WHERE a.datname = current_database() AND a.query = '<insufficient privilege>';
 
+-- name: DoctorGrants :many
+-- DoctorGrants lists what a daemon's role must be granted and this role is not: what docs/operations.md grants, which a test compares. It
+-- looks names up in the catalog, so that it answers without USAGE on the schema too; what is not there is not listed.
+WITH needed AS (
+    SELECT unnest(ARRAY[
+            'USAGE ON SCHEMA fencerow',
+            'SELECT ON fencerow.ledger_outbox',
+            'INSERT ON fencerow.ledger_outbox',
+            'DELETE ON fencerow.ledger_outbox',
+            'SELECT ON fencerow.ledger_pending',
+            'INSERT ON fencerow.ledger_pending',
+            'UPDATE ON fencerow.ledger_pending',
+            'DELETE ON fencerow.ledger_pending',
+            'SELECT ON fencerow.ledger_claim',
+            'INSERT ON fencerow.ledger_claim',
+            'UPDATE ON fencerow.ledger_claim',
+            'DELETE ON fencerow.ledger_claim',
+            'SELECT ON fencerow.ledger_outcome',
+            'INSERT ON fencerow.ledger_outcome',
+            'DELETE ON fencerow.ledger_outcome',
+            'SELECT ON fencerow.ledger_instance',
+            'INSERT ON fencerow.ledger_instance',
+            'UPDATE ON fencerow.ledger_instance',
+            'SELECT ON fencerow.ledger_slot',
+            'INSERT ON fencerow.ledger_slot',
+            'UPDATE ON fencerow.ledger_slot',
+            'SELECT ON fencerow.ledger_skip',
+            'INSERT ON fencerow.ledger_skip',
+            'UPDATE ON fencerow.ledger_skip',
+            'DELETE ON fencerow.ledger_skip',
+            'SELECT ON fencerow.schema_version',
+            'USAGE ON SEQUENCE fencerow.ledger_outbox_outbox_id_seq',
+            'EXECUTE ON FUNCTION fencerow.foreign_owned(text, text, name)',
+            'EXECUTE ON FUNCTION fencerow.legacy_count()'
+    ]) AS missing
+),
+part AS (
+    SELECT
+        missing,
+        split_part(missing, ' ', 1) AS privilege,
+        substring(missing FROM ' ON ([A-Z]*)') AS kind,
+        substring(missing FROM 'fencerow[.]([a-z_]+)') AS name
+    FROM needed
+)
+SELECT p.missing::text AS missing
+FROM part p
+JOIN pg_catalog.pg_namespace s ON s.nspname = 'fencerow'
+LEFT JOIN pg_catalog.pg_class c ON c.relnamespace = s.oid AND c.relname = p.name
+LEFT JOIN pg_catalog.pg_proc f ON f.pronamespace = s.oid AND f.proname = p.name
+WHERE NOT CASE p.kind
+    WHEN 'SCHEMA' THEN has_schema_privilege(s.oid, p.privilege)
+    WHEN 'SEQUENCE' THEN has_sequence_privilege(c.oid, p.privilege)
+    WHEN 'FUNCTION' THEN has_function_privilege(f.oid, p.privilege)
+    ELSE has_table_privilege(c.oid, p.privilege)
+END
+ORDER BY 1;
+
 -- name: DoctorWalls :one
 -- DoctorWalls reads how the walls between the instances stand, and this role beside them. A table counts as guarded if it has the policy
 -- of its name, and as widened if another policy lets more through. Who else is not mapped, only a role sees that sees all of ledger_role.
@@ -96,7 +153,10 @@ writer AS (
 SELECT
     count(*)::integer AS tables,
     (count(*) FILTER (WHERE w.up))::integer AS up,
-    (count(*) FILTER (WHERE NOT w.guarded))::integer AS unguarded,
+    ((count(*) FILTER (WHERE NOT w.guarded)) + CASE WHEN EXISTS (
+        SELECT FROM pg_catalog.pg_policy p
+        WHERE p.polrelid = 'fencerow.ledger_role'::regclass AND p.polname = 'ledger_role_wall'
+    ) THEN 0 ELSE 1 END)::integer AS unguarded,
     (count(*) FILTER (WHERE w.widened))::integer AS widened,
     EXISTS (SELECT FROM writer r WHERE r.rolname = current_user AND r.unbound) AS unbound,
     EXISTS (
