@@ -46,6 +46,9 @@ const (
 	ErrStoreConflict Code = "store_conflict"
 	// ErrStoreFailed: anything else.
 	ErrStoreFailed Code = "store_failed"
+	// ErrStoreSetting: the DSN holds a setting that the server refuses when it is connected to. Trying again
+	// does not mend it.
+	ErrStoreSetting Code = "store_setting_refused"
 	// ErrDSNInvalid: the DSN does not parse.
 	ErrDSNInvalid Code = "dsn_invalid"
 
@@ -62,6 +65,9 @@ const (
 	// ErrOwnedEntries: owned entries exist, and going down would lose their owner and their state. Nothing was
 	// changed.
 	ErrOwnedEntries Code = "owned_entries_exist"
+	// ErrEntries: entries without an owner exist, and going down would drop them with their table. Nothing was
+	// changed.
+	ErrEntries Code = "entries_exist"
 	// ErrEncoding: the database is not encoded in UTF8.
 	ErrEncoding Code = "encoding_not_utf8"
 	// ErrHistoryInvalid: the schema's history is not what was released. The error names each problem.

@@ -152,7 +152,7 @@ func TestAPayloadCutAtAnyByteIsRefusedBeforeAnyConnection(t *testing.T) {
 	for payload := range badinput.Cuts(`{"id": "\u0000\"", "n": [1, -0.5e+10, true, null], "été": {"b": {}}}`) {
 		writeFile(t, file, payload)
 		for flag, named := range map[string]string{
-			"--payload=" + payload:   "--payload (FENCEROW_ENQUEUE_PAYLOAD) is ",
+			"--payload=" + payload:   "--payload (FENCEROW_ENQUEUE_PAYLOAD) ",
 			"--payload-file=" + file: "--payload-file (FENCEROW_ENQUEUE_PAYLOAD_FILE) is ",
 		} {
 			cuts++

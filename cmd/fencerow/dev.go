@@ -52,8 +52,9 @@ type devCmd struct {
 // Help says what runs.
 func (*devCmd) Help() string {
 	return `Enqueues sample entries, and runs the daemon's own loop against a stub ledger on a loopback socket
-that books, compares and fails in every everyday way. Nothing is installed and nothing is kept. With --once
-the exit status is 0 only if everything came out as it must.`
+that books, compares and fails in every everyday way. Nothing is installed, and nothing is kept: but with
+--dsn the sample entries stay in that database, under their fresh instance key. With --once the exit status
+is 0 only if everything came out as it must.`
 }
 
 // Validate checks the addresses.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fourblocks2020/fencerow"
 	"github.com/fourblocks2020/fencerow/internal/config"
+	"github.com/fourblocks2020/fencerow/internal/pgstore"
 )
 
 //nolint:lll // a struct tag cannot be wrapped
@@ -16,22 +17,22 @@ type enqueueCmd struct {
 	Own  owned  `embed:""`
 	File string `arg:"" optional:"" name:"file" help:"File of JSON lines, one entry a line; - for standard input."`
 
-	CorrelationID string `name:"correlation-id" env:"FENCEROW_ENQUEUE_CORRELATION_ID" placeholder:"ID" group:"One entry" help:"The entry's identity within the instance: 1 to 200 printable ASCII characters without space."`
-	EntryKind     string `name:"entry-kind" env:"FENCEROW_ENQUEUE_ENTRY_KIND" placeholder:"WORD" group:"One entry" help:"Such as fill, fee or dividend."`
-	SlotID        string `name:"slot-id" env:"FENCEROW_ENQUEUE_SLOT_ID" placeholder:"ID" group:"One entry" help:"The strategy slot that the entry belongs to."`
-	CashDelta     string `name:"cash-delta" env:"FENCEROW_ENQUEUE_CASH_DELTA" placeholder:"DECIMAL" group:"One entry" help:"Effect on the slot's cash, such as -12.50. Write --cash-delta=-12.50 for a negative one."`
-	Currency      string `name:"currency" env:"FENCEROW_ENQUEUE_CURRENCY" placeholder:"CODE" group:"One entry" help:"Required with a cash delta other than 0."`
-	Payload       string `name:"payload" env:"FENCEROW_ENQUEUE_PAYLOAD" placeholder:"JSON" group:"One entry" help:"A JSON object, sent byte for byte. Other users of this machine can read flags; a file cannot be read by them."`
-	PayloadFile   string `name:"payload-file" env:"FENCEROW_ENQUEUE_PAYLOAD_FILE" placeholder:"FILE" group:"One entry" help:"File that holds the payload; - for standard input. Line breaks at its end are not part of it."`
-	TraceParent   string `name:"traceparent" env:"FENCEROW_ENQUEUE_TRACEPARENT" group:"One entry" help:"W3C trace context."`
-	Skip          bool   `name:"skip" env:"FENCEROW_ENQUEUE_SKIP" group:"One entry" help:"Record that the slot's step was skipped because this entry is not in the ledger yet."`
+	CorrelationID *string `name:"correlation-id" env:"FENCEROW_ENQUEUE_CORRELATION_ID" placeholder:"ID" group:"One entry" help:"The entry's identity within the instance: 1 to 200 printable ASCII characters without space."`
+	EntryKind     *string `name:"entry-kind" env:"FENCEROW_ENQUEUE_ENTRY_KIND" placeholder:"WORD" group:"One entry" help:"Such as fill, fee or dividend."`
+	SlotID        *string `name:"slot-id" env:"FENCEROW_ENQUEUE_SLOT_ID" placeholder:"ID" group:"One entry" help:"The strategy slot that the entry belongs to."`
+	CashDelta     *string `name:"cash-delta" env:"FENCEROW_ENQUEUE_CASH_DELTA" placeholder:"DECIMAL" group:"One entry" help:"Effect on the slot's cash, such as -12.50. Write --cash-delta=-12.50 for a negative one."`
+	Currency      *string `name:"currency" env:"FENCEROW_ENQUEUE_CURRENCY" placeholder:"CODE" group:"One entry" help:"Required with a cash delta other than 0."`
+	Payload       *string `name:"payload" env:"FENCEROW_ENQUEUE_PAYLOAD" placeholder:"JSON" group:"One entry" help:"A JSON object, sent byte for byte. Other users of this machine can read flags; a file cannot be read by them."`
+	PayloadFile   *string `name:"payload-file" env:"FENCEROW_ENQUEUE_PAYLOAD_FILE" placeholder:"FILE" group:"One entry" help:"File that holds the payload; - for standard input. Line breaks at its end are not part of it."`
+	TraceParent   *string `name:"traceparent" env:"FENCEROW_ENQUEUE_TRACEPARENT" group:"One entry" help:"W3C trace context."`
+	Skip          bool    `name:"skip" env:"FENCEROW_ENQUEUE_SKIP" group:"One entry" help:"Record that the slot's step was skipped because this entry is not in the ledger yet. Without a slot it is of none, and ends with this entry alone."`
 }
 
 // Help describes the lines.
 func (*enqueueCmd) Help() string {
 	return `A line is a JSON object with correlation_id, entry_kind and payload (an object, kept byte for byte),
-and optionally slot_id, cash_delta (a decimal in quotes), currency, traceparent and skip (true or false).
-Other members are refused. Empty lines are passed over.
+and optionally slot_id, cash_delta (a decimal in quotes), currency, traceparent and skip (true or false); null
+is the same as absent, an empty text is refused. Other members are refused. Empty lines are passed over.
 
 A file is checked whole before its first entry is written. Standard input is not kept: entries are written a
 thousand at a time, and a bad line ends the command with its own thousand unwritten. Running the command
@@ -39,19 +40,32 @@ again is always safe: what is enqueued already is a duplicate. A line whose corr
 other content is a conflict: it is named, the others are enqueued, and the exit status is 1.`
 }
 
-// Validate checks that either lines or one entry are given, and the entry as far as it is in flags.
+// Validate checks that either lines or one entry are given, and the entry as far as it is in flags. An empty
+// text is most likely a variable of a script that was not set, and means nothing.
 func (c *enqueueCmd) Validate() error {
-	one := c.CorrelationID + c.EntryKind + c.SlotID + c.CashDelta + c.Currency + c.Payload + c.PayloadFile +
-		c.TraceParent
+	one := c.Skip || c.CashDelta != nil
+	for _, text := range []struct {
+		flag  string
+		given *string
+	}{
+		{"--correlation-id", c.CorrelationID}, {"--entry-kind", c.EntryKind},
+		{"--slot-id", c.SlotID}, {"--currency", c.Currency}, {"--payload", c.Payload},
+		{"--payload-file", c.PayloadFile}, {"--traceparent", c.TraceParent},
+	} {
+		if text.given != nil && *text.given == "" {
+			return usage(text.flag, "must not be empty; leave it out")
+		}
+		one = one || text.given != nil
+	}
 	switch {
-	case c.File != "" && (one != "" || c.Skip):
+	case c.File != "" && one:
 		return usage("<file>", "and flags of one entry are both given; give one of them")
-	case c.File == "" && one == "" && !c.Skip:
+	case c.File == "" && !one:
 		return usage("<file>", "is missing; give a file, - for standard input, or --correlation-id and so on")
-	case c.File == "" && c.Payload == "" && c.PayloadFile == "":
+	case c.File == "" && c.Payload == nil && c.PayloadFile == nil:
 		return usage("--payload", "is missing; give a JSON object, or its file with --payload-file "+
 			"(FENCEROW_ENQUEUE_PAYLOAD_FILE)")
-	case c.Payload != "" && c.PayloadFile != "":
+	case c.Payload != nil && c.PayloadFile != nil:
 		return usage("--payload", "and --payload-file are both given; give one of them")
 	}
 	return nil
@@ -67,7 +81,7 @@ func (c *enqueueCmd) Run(ctx context.Context, a *app) error {
 		return a.finishEnqueue(enqueueDoc{}, err)
 	}
 	defer closeInput()
-	store, err := openStore(ctx, &c.Own.Database)
+	store, err := c.openStore(ctx)
 	if err != nil {
 		return a.finishEnqueue(enqueueDoc{}, err)
 	}
@@ -80,6 +94,20 @@ func (c *enqueueCmd) Run(ctx context.Context, a *app) error {
 	err = e.enqueueLines(ctx, in)
 	show.end()
 	return a.finishEnqueue(e.doc, err)
+}
+
+// openStore opens the store as other commands do, but takes a role that may not read the schema's version, as
+// a producer's: the SQL functions are the same in every version.
+func (c *enqueueCmd) openStore(ctx context.Context) (*pgstore.Store, error) {
+	store, err := c.Own.Database.Open("fencerow")
+	if err != nil {
+		return nil, err
+	}
+	if _, err := store.Ready(ctx); err != nil && !errors.Is(err, fencerow.ErrStorePermission) {
+		store.Close()
+		return nil, err
+	}
+	return store, nil
 }
 
 // finishEnqueue prints what was done, also when an error ended it, but for wrong usage.
@@ -106,7 +134,7 @@ func (c *enqueueCmd) enqueueOne(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	store, err := openStore(ctx, &c.Own.Database)
+	store, err := c.openStore(ctx)
 	if err != nil {
 		return a.finishEnqueue(enqueueDoc{}, err)
 	}
@@ -120,27 +148,35 @@ func (c *enqueueCmd) enqueueOne(ctx context.Context, a *app) error {
 // entry reads the entry from the flags.
 func (c *enqueueCmd) entry(stdin io.Reader) (fencerow.NewEntry, error) {
 	e := fencerow.NewEntry{
-		CorrelationID: fencerow.CorrelationID(c.CorrelationID), EntryKind: c.EntryKind,
-		SlotID: fencerow.SlotID(c.SlotID), Currency: c.Currency, Payload: []byte(c.Payload),
-		TraceParent: c.TraceParent, OpenSkip: c.Skip,
+		CorrelationID: fencerow.CorrelationID(orAbsent(c.CorrelationID)), EntryKind: orAbsent(c.EntryKind),
+		SlotID: fencerow.SlotID(orAbsent(c.SlotID)), Currency: orAbsent(c.Currency),
+		Payload: []byte(orAbsent(c.Payload)), TraceParent: orAbsent(c.TraceParent), OpenSkip: c.Skip,
 	}
 	var err error
-	if c.CashDelta != "" {
-		if e.CashDelta, err = fencerow.ParseDecimal("cash_delta", c.CashDelta); err != nil {
+	if c.CashDelta != nil {
+		if e.CashDelta, err = fencerow.ParseDecimal("cash_delta", *c.CashDelta); err != nil {
 			return e, flagged(err)
 		}
 	}
-	if c.PayloadFile != "" {
-		if e.Payload, err = readPayload(c.PayloadFile, stdin); err != nil {
+	if c.PayloadFile != nil {
+		if e.Payload, err = readPayload(*c.PayloadFile, stdin); err != nil {
 			return e, err
 		}
 	}
 	err = flagged(e.Validate())
 	if input, ok := errors.AsType[*fencerow.InputError](err); ok && input.Field == "--payload" &&
-		c.PayloadFile != "" {
+		c.PayloadFile != nil {
 		err = named("--payload-file", err)
 	}
 	return e, err
+}
+
+// orAbsent returns a text that was given, or the empty one that stands for an absent one.
+func orAbsent(given *string) string {
+	if given == nil {
+		return ""
+	}
+	return *given
 }
 
 func readPayload(path string, stdin io.Reader) ([]byte, error) {

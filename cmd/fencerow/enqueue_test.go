@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -228,4 +229,64 @@ func TestEnqueueOfThousandsIsChunkedAndCanBeRunAgain(t *testing.T) {
 	if n := len(stored(t, db)); n != all {
 		t.Errorf("%d entries", n)
 	}
+}
+
+// An empty text is most likely a variable of a script that was not set: nothing is booked by mistake.
+func TestEnqueueTakesNoEmptyTextForAnAbsentOne(t *testing.T) {
+	t.Parallel()
+	address, connections := trap(t)
+	c := at("postgres://u:p@"+address+"/db?sslmode=disable", desk)
+	good := []string{"enqueue", "--correlation-id=a", "--entry-kind=fee", "--payload={}"}
+	for flag, says := range map[string]string{
+		"--cash-delta": "--cash-delta (FENCEROW_ENQUEUE_CASH_DELTA) is not a plain decimal number",
+		"--slot-id":    "--slot-id (FENCEROW_ENQUEUE_SLOT_ID) must not be empty; leave it out",
+		"--currency":   "must not be empty; leave it out", "--traceparent": "must not be empty; leave it out",
+		"--payload": "must not be empty; leave it out", "--payload-file": "must not be empty; leave it out",
+		"--correlation-id": "must not be empty", "--entry-kind": "must not be empty",
+	} {
+		mustContain(t, c.want(t, 80, append(good[:4:4], flag+"=")...).stderr, says)
+		variable := "FENCEROW_ENQUEUE_" + strings.ToUpper(strings.ReplaceAll(flag[2:], "-", "_"))
+		if flag != "--payload" && flag != "--correlation-id" && flag != "--entry-kind" { // The flag given wins.
+			mustContain(t, c.with(variable+"=").want(t, 80, good...).stderr, says)
+		}
+		c.with(variable+"=").want(t, 80, "enqueue", "-")
+	}
+	for _, member := range []string{"cash_delta", "slot_id", "currency", "traceparent"} {
+		rest := `,"entry_kind":"fill","payload":{},"correlation_id":"a"}`
+		if _, err := parseEntryLine([]byte(`{"` + member + `":""` + rest)); err == nil ||
+			!strings.Contains(err.Error(), member+" must not be empty") {
+			t.Errorf("an empty %s: %v", member, err)
+		}
+		if _, err := parseEntryLine([]byte(`{"` + member + `":null` + rest)); err != nil {
+			t.Errorf("a null %s: %v", member, err)
+		}
+	}
+	if n := connections.Load(); n != 0 {
+		t.Errorf("%d connections were opened", n)
+	}
+}
+
+func TestEnqueueNeedsTheGrantsOfAProducerOnly(t *testing.T) {
+	t.Parallel()
+	db := pgtest.NewDatabase(t, schema)
+	role := db.NewRole(t, nil)
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "interfaces.md"))
+	check(t, err)
+	grants := regexp.MustCompile(`(?m)^GRANT .* TO producer;$`).FindAllString(string(page), -1)
+	if len(grants) < 4 {
+		t.Fatalf("the grants are gone from the page: %q", grants)
+	}
+	for _, grant := range grants {
+		db.Exec(t, strings.Replace(grant, "TO producer", `TO "`+role.Name+`"`, 1))
+	}
+	c := at(db.DSN(pgtest.As(role)), desk)
+	args := []string{"enqueue", "--correlation-id=a", "--entry-kind=fee", "--payload={}", "--slot-id=s", "--skip"}
+	if doc := document[enqueueDoc](t, c, 0, args...); doc != (enqueueDoc{Inserted: 1}) {
+		t.Errorf("one: %+v", doc)
+	}
+	if doc := document[enqueueDoc](t, c.reading(line("a2")+line("b")), 0, "enqueue", "-"); doc.Inserted != 2 {
+		t.Errorf("lines: %+v", doc)
+	}
+	none := at(pgtest.NewDatabase(t, nil).DSN(), desk)
+	mustContain(t, none.want(t, 1, args...).stderr, "store_schema_mismatch", "migrate up")
 }

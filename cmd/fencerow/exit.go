@@ -102,6 +102,7 @@ var hints = map[fencerow.Code]string{
 	fencerow.ErrStoreReadOnly: "the server is read-only, as a standby is; connect to the primary",
 	fencerow.ErrStoreStatement: "a pooler stands before the server and keeps no prepared statements; " +
 		"add default_query_exec_mode=exec to FENCEROW_DSN",
+	fencerow.ErrStoreSetting:      config.SettingRefused,
 	fencerow.ErrStoreFull:         "the server is out of disk, memory or connections",
 	fencerow.ErrForeignInstance:   "the correlation id exists, but only under another instance or under none",
 	daemon.ErrDaemonUnreachable:   "check that fencerowd runs and that --ops-url leads to its ops listener",
@@ -149,7 +150,7 @@ func hintOf(err error) string {
 			return hintOfTold
 		}
 	}
-	if outer, ok := errors.AsType[*migrate.Error](err); ok {
+	if outer, ok := errors.AsType[*migrate.Error](err); ok && outer.Hint != "" {
 		return outer.Hint
 	}
 	for code, hint := range hints {

@@ -51,14 +51,14 @@ func setMember(e *fencerow.NewEntry, member string, value []byte) error {
 	case memberEntryKind:
 		e.EntryKind, err = readText[string](member, value)
 	case memberSlotID:
-		e.SlotID, err = readText[fencerow.SlotID](member, value)
+		e.SlotID, err = readOptional[fencerow.SlotID](member, value)
 	case memberCurrency:
-		e.Currency, err = readText[string](member, value)
+		e.Currency, err = readOptional[string](member, value)
 	case memberTraceParent:
-		e.TraceParent, err = readText[string](member, value)
+		e.TraceParent, err = readOptional[string](member, value)
 	case memberCashDelta:
 		var amount string
-		if amount, err = readText[string](member, value); err == nil && amount != "" {
+		if amount, err = readOptional[string](member, value); err == nil && amount != "" {
 			e.CashDelta, err = fencerow.ParseDecimal(member, amount)
 		}
 	case memberSkip:
@@ -89,6 +89,15 @@ func readText[T ~string](member string, value []byte) (T, error) {
 		return "", usage(member, "must be a string, in quotes")
 	}
 	return T(s), nil
+}
+
+// readOptional is readText of what may be absent. An empty text is most likely a variable that was not set.
+func readOptional[T ~string](member string, value []byte) (T, error) {
+	s, err := readText[T](member, value)
+	if err == nil && s == "" && !jsonwalk.IsNull(value) {
+		err = usage(member, "must not be empty; leave it out, or write null")
+	}
+	return s, err
 }
 
 // appendMember appends a member to an object that has begun. Everything but printable ASCII is escaped: the

@@ -108,6 +108,11 @@ func plainEntry(text []byte) (e fencerow.NewEntry, ok bool) {
 		}
 		return *texts[name]
 	}
+	for _, name := range []string{"slot_id", "currency", "traceparent", "cash_delta"} {
+		if texts[name] != nil && *texts[name] == "" {
+			return e, false
+		}
+	}
 	e.CorrelationID, e.EntryKind = fencerow.CorrelationID(given("correlation_id")), given("entry_kind")
 	e.SlotID, e.Currency = fencerow.SlotID(given("slot_id")), given("currency")
 	e.TraceParent = given("traceparent")

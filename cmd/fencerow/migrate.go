@@ -57,8 +57,9 @@ type migrateDownCmd struct {
 
 // Help says what is not undone.
 func (*migrateDownCmd) Help() string {
-	return `Owned entries are never given up: going below the version that made them possible is refused while
-there are any.`
+	return `Entries are never given up. Going below version 2, which brought owners, is refused while owned
+entries exist, and going to 0 while the outbox holds any entry. Nothing is undone then. Stop producers first:
+what they enqueue while this runs is not looked at again.`
 }
 
 // Validate checks the version.

@@ -48,6 +48,7 @@ func (c *requeueCmd) Run(ctx context.Context, a *app) error {
 		err = ended(exitNothingDone, "nothing done: %v", wrong)
 	case errors.Is(err, fencerow.ErrNotFound):
 		doc.Result = string(fencerow.ErrNotFound)
+		err = ended(exitNothingDone, "nothing done: the instance has no such entry")
 	case errors.Is(err, fencerow.ErrForeignInstance):
 		doc.Result = string(fencerow.ErrForeignInstance)
 	default:

@@ -77,6 +77,14 @@ func TestSlotGetsItsStrategy(t *testing.T) {
 	}
 }
 
+func TestWhatIsNotThereIsToldAlikeByRequeueAndProcess(t *testing.T) {
+	t.Parallel()
+	c := at(pgtest.NewDatabase(t, schema).DSN(), desk).with("FENCEROW_LEDGER_URL=http://127.0.0.1:9/entries")
+	r := c.want(t, exitNothingDone, "requeue", "nobody", "--from", "dead_lettered")
+	mustContain(t, r.stderr, "fencerow: nothing done: the instance has no such entry")
+	mustContain(t, c.want(t, exitNothingDone, "process", "nobody").stderr, "fencerow: nothing done: ")
+}
+
 func TestPruneLoopsOverBoundedCalls(t *testing.T) {
 	t.Parallel()
 	db := pgtest.NewDatabase(t, schema)
@@ -119,7 +127,7 @@ func TestAgeIsReadInDaysToo(t *testing.T) {
 			t.Errorf("%s is %v, %v", text, time.Duration(got), err)
 		}
 	}
-	for _, text := range []string{"", "d", "-1d", "1.5d", "99999999d", "90", "-1s", "1w"} {
+	for _, text := range []string{"", "d", "-1d", "1.5d", "99999999d", "90", "-1s", "1w", "0", "+0", "-0", "00"} {
 		var got age
 		if err := got.UnmarshalText([]byte(text)); err == nil {
 			t.Errorf("%q is read as %v", text, time.Duration(got))

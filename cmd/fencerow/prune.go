@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strconv"
@@ -13,7 +14,7 @@ import (
 //nolint:lll // a struct tag cannot be wrapped
 type pruneCmd struct {
 	Own       owned `embed:""`
-	OlderThan age   `name:"older-than" env:"FENCEROW_PRUNE_OLDER_THAN" required:"" placeholder:"AGE" help:"How long ago the entry must have been completed: 90d, 36h or 15m."`
+	OlderThan age   `name:"older-than" env:"FENCEROW_PRUNE_OLDER_THAN" required:"" placeholder:"AGE" help:"How long ago the entry must have been completed: 90d, 36h or 15m. 0s is all that is completed."`
 	Limit     int   `name:"limit" env:"FENCEROW_PRUNE_LIMIT" default:"0" help:"Entries to delete at most; 0 is no limit."`
 }
 
@@ -81,7 +82,7 @@ type age time.Duration
 
 const day = 24 * time.Hour
 
-// UnmarshalText reads what [time.ParseDuration] reads, or a number of days such as 90d.
+// UnmarshalText reads a duration with its unit as [time.ParseDuration] does, or a number of days such as 90d.
 func (g *age) UnmarshalText(text []byte) error {
 	refused := errors.New("expected an age such as 90d, 36h or 15m")
 	if days, ok := strings.CutSuffix(string(text), "d"); ok {
@@ -93,7 +94,8 @@ func (g *age) UnmarshalText(text []byte) error {
 		return nil
 	}
 	d, err := time.ParseDuration(string(text))
-	if err != nil || d < 0 {
+	bare := bytes.Trim(text, "+-0") // ParseDuration takes a 0 without a unit: it may be a slip, and deletes all.
+	if err != nil || d < 0 || len(bare) == 0 {
 		return refused
 	}
 	*g = age(d)

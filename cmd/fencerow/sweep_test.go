@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,8 +13,9 @@ import (
 )
 
 // goodCalls are calls in which every setting of every command can be tried. dsn leads to a database, address
-// to where a ledger, a daemon or NATS could be.
-func goodCalls(dsn, address string) []badinput.Call {
+// to where a ledger, a daemon or NATS could be, and the file
+// holds the ledger's token.
+func goodCalls(dsn, address, tokenFile string) []badinput.Call {
 	own := func(command string, arguments []string, more ...string) badinput.Call {
 		c := badinput.Call{
 			Command: strings.Fields(command), Arguments: arguments,
@@ -26,7 +28,7 @@ func goodCalls(dsn, address string) []badinput.Call {
 		}
 		return c
 	}
-	ledger := "LEDGER_URL=http://" + address + "/entries"
+	ledger, token := "LEDGER_URL=http://"+address+"/entries", "LEDGER_TOKEN_FILE="+tokenFile
 	ops, nats := "OPS_URL=http://"+address, "NATS_URL=nats://"+address
 	id := []string{"a"}
 	lines := own("enqueue", []string{"-"})
@@ -35,7 +37,7 @@ func goodCalls(dsn, address string) []badinput.Call {
 		"ENQUEUE_CURRENCY=EUR", "ENQUEUE_PAYLOAD={}")
 	// What leads to a daemon is tried where one is asked.
 	daemon := []string{"--ops-url", "--ops-token-file"}
-	alone, asking := own("process", id, ledger), own("process", id, ledger, ops)
+	alone, asking := own("process", id, ledger, token), own("process", id, ledger, ops)
 	alone.Except, asking.Only = daemon, daemon
 	byNATS, byOps := own("slots", nil, nats), own("slots", nil, ops)
 	byNATS.Except, byOps.Only = append(daemon, config.DSNVariable), daemon
@@ -44,11 +46,17 @@ func goodCalls(dsn, address string) []badinput.Call {
 		own("dev", nil, "DEV_ONCE=true", "DEV_USE_DSN=true"),
 		own("migrate up", nil), own("migrate down", nil, "MIGRATE_TO=0"), own("migrate status", nil),
 		own("migrate verify", nil), own("migrate walls", []string{"up"}), own("doctor", nil),
-		own("backfill", nil, ledger), own("requeue", id, "REQUEUE_FROM=dead_lettered"),
+		own("backfill", nil, ledger, token), own("requeue", id, "REQUEUE_FROM=dead_lettered"),
 		own("prune", nil, "PRUNE_OLDER_THAN=90d"), own("pending", nil), own("blocked", nil), own("cash-delta", nil),
 		own("show", id), own("counts", nil), own("claims", nil), own("legacy count", nil), own("legacy export", id),
 		own("hold", nil), own("resume", nil), own("slot", id, "SLOT_STRATEGY=trend"),
 	}
+}
+
+func aToken(t *testing.T) string {
+	path := filepath.Join(t.TempDir(), "token")
+	writeFile(t, path, "token")
+	return path
 }
 
 func check(t testing.TB, err error) {
@@ -63,7 +71,8 @@ func TestEverySettingOfEveryCommandRefusesBadValuesByName(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	p := newProgram(&stdout, &stderr) // for all calls: reading the model takes ten times as long as a call
 	dsn := "postgres://u:" + badinput.Secret + "@" + address + "/db?sslmode=disable"
-	settings, err := badinput.Settings(p.parser.Model, []string{config.DSNVariable}, goodCalls(dsn, address)...)
+	settings, err := badinput.Settings(p.parser.Model, []string{config.DSNVariable},
+		goodCalls(dsn, address, aToken(t))...)
 	check(t, err)
 	tried, refused := badinput.InProcess(t, settings, func(ctx context.Context, args []string) badinput.Ending {
 		p.cli = commands{}
@@ -86,7 +95,7 @@ func TestTheProgramRefusesABadValueOfEverySettingAndTheDatabaseIsAsBefore(t *tes
 	enqueue(t, at(db.DSN(), desk), "a", "b", "c")
 	before := db.Fingerprint(t, "fencerow")
 	settings, err := badinput.Settings(parser(t).Model, []string{config.DSNVariable},
-		goodCalls(db.DSN(), "127.0.0.1:1")...)
+		goodCalls(db.DSN(), "127.0.0.1:1", aToken(t))...)
 	check(t, err)
 	processes := badinput.Processes(t, settings, binary)
 	if db.Fingerprint(t, "fencerow") != before {

@@ -105,6 +105,9 @@ func describe(err error) string {
 			"or is no address of this machine"
 	}
 	if own, ok := errors.AsType[*fencerow.Error](err); ok {
+		if own.Code() == fencerow.ErrStoreSetting {
+			return own.Error() + ": " + config.SettingRefused
+		}
 		return own.Error()
 	}
 	return "failed: " + fencerow.InnermostType(err)

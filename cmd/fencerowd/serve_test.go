@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -194,10 +195,30 @@ func TestADatabaseWithoutOurSchemaEndsIt(t *testing.T) {
 	}
 }
 
+// No trying again mends it, and the DSN is not read again but for user and password.
+func TestASettingThatTheServerRefusesEndsIt(t *testing.T) {
+	t.Parallel()
+	db := pgtest.NewDatabase(t, schema)
+	s := newSceneOn(t, db)
+	dsn, err := url.Parse(db.DSN())
+	check(t, err)
+	q := dsn.Query()
+	q.Set("statement_timeout", sentinel)
+	dsn.RawQuery = q.Encode()
+	s.settings["DSN"] = dsn.String()
+	p := s.start()
+	equal(t, "status", p.wait(), 1)
+	if log := p.stderr(); !strings.Contains(log, "store_setting_refused: the connection string holds a setting") ||
+		strings.Contains(log, sentinel) {
+		t.Errorf("it says:\n%s", log)
+	}
+}
+
 func TestASchemaFromTheFutureEndsIt(t *testing.T) {
 	t.Parallel()
 	db := pgtest.NewDatabase(t, schema)
-	db.Exec(t, "UPDATE fencerow.schema_version SET version = 999")
+	db.Exec(t, `UPDATE fencerow.schema_version SET version = 999;
+		CREATE OR REPLACE FUNCTION fencerow.oldest_program() RETURNS integer LANGUAGE sql STABLE AS 'SELECT 999'`)
 	s := newSceneOn(t, db)
 	p := s.start()
 	equal(t, "status", p.wait(), 1)

@@ -26,7 +26,7 @@ func goodCall(t *testing.T, dsn string) badinput.Call {
 		Variables: map[string]string{
 			"DSN": dsn, "INSTANCE_KEY": string(self), "LEDGER_URL": "http://127.0.0.1:1/entries",
 			"NATS_URL": "nats://127.0.0.1:1", "ALERT_WEBHOOK_URL": "https://127.0.0.1:1/" + badinput.Secret,
-			"ALERT_WEBHOOK_SECRET_FILE": secret, "GRACE": "1s",
+			"ALERT_WEBHOOK_SECRET_FILE": secret, "GRACE": "1s", "LEDGER_TOKEN_FILE": secret,
 		},
 		Instead: map[string][]string{"--dsn-file": {"DSN"}, "--alert-webhook-url-file": {"ALERT_WEBHOOK_URL"}},
 	}

@@ -23,7 +23,7 @@ func databaseScene(t *testing.T) []row {
 		fencerow.ErrStoreCredentials: {state: "28P01", atStart: true},
 		fencerow.ErrStorePermission:  {state: "42501"}, fencerow.ErrStoreSchema: {state: "42P01"},
 		fencerow.ErrStoreReadOnly: {state: "25006"}, fencerow.ErrStoreStatement: {state: "26000"},
-		fencerow.ErrStoreFull: {state: "53100"},
+		fencerow.ErrStoreFull: {state: "53100"}, fencerow.ErrStoreSetting: {state: "42704", atStart: true},
 		fencerow.ErrStoreData: {state: "22003"}, fencerow.ErrStoreConflict: {state: "40001"},
 		fencerow.ErrStoreFailed: {state: "XX000"},
 	} {
@@ -34,9 +34,10 @@ func databaseScene(t *testing.T) []row {
 			w.run(dsn, "counts")
 			w.run(dsn, "counts", "--json")
 			w.run(dsn, "migrate", "up")
-			// A schema that is not there ends a daemon; it waits for anything else, and says why it is not ready.
+			// A schema that is not there ends a daemon, and so does a setting that is refused; it waits for anything
+			// else, and says why it is not ready.
 			d := w.start(w.with(dsn))
-			if is == fencerow.ErrStoreSchema {
+			if is == fencerow.ErrStoreSchema || is == fencerow.ErrStoreSetting {
 				<-d.ended
 			} else {
 				d.await("store_not_ready")
@@ -56,13 +57,6 @@ func databaseScene(t *testing.T) []row {
 			}
 			return w
 		}},
-		row{name: "dsn_parameter", shown: []string{"is not a PostgreSQL connection string"},
-			drive: func(t testing.TB) *world {
-				w.row(t)
-				dsn := newHostileServer(t, serverError{state: "42704", atStart: true})
-				w.run(map[string]string{"DSN": dsn}, "counts")
-				return w
-			}},
 	)
 }
 

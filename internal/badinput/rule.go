@@ -98,12 +98,12 @@ func duration(lowest, highest string) rule {
 // longestDuration is what 64 bits of nanoseconds hold, in seconds.
 const longestDuration = "9223372036"
 
-// age is the rule of how long ago something was: a duration, or a number of days that two bytes hold.
+// age is the rule of how long ago something was: a duration, or a number of days that two bytes hold. A zero has its unit.
 func age(text string) bool {
 	if days, isDays := strings.CutSuffix(text, "d"); isDays {
 		return matching(`[0-9]+`)(days) && whole("0", "65535")(days)
 	}
-	return duration("0", longestDuration)(text)
+	return strings.Trim(text, "+-0") != "" && duration("0", longestDuration)(text)
 }
 
 // amount is the rule of a decimal: 38 digits at most, 18 of them after the point.

@@ -89,15 +89,15 @@ var rules = map[string]rule{
 	"DEV_ONCE":          yesNo,
 	"DEV_USE_DSN":       yesNo,
 
-	"ENQUEUE_CASH_DELTA":     optional(amount),
+	"ENQUEUE_CASH_DELTA":     amount,
 	"ENQUEUE_CORRELATION_ID": graphic(200),
 	"ENQUEUE_CURRENCY":       matching(`[A-Z0-9]{3,12}`), // an amount is given
 	"ENQUEUE_ENTRY_KIND":     matching(`[a-z][a-z0-9_]{0,62}`),
 	"ENQUEUE_PAYLOAD":        object,
 	"ENQUEUE_PAYLOAD_FILE":   word("-"), // standard input
 	"ENQUEUE_SKIP":           yesNo,
-	"ENQUEUE_SLOT_ID":        optional(graphic(128)),
-	"ENQUEUE_TRACEPARENT":    optional(nothing),
+	"ENQUEUE_SLOT_ID":        graphic(128),
+	"ENQUEUE_TRACEPARENT":    nothing,
 
 	"slots OPS_URL":  nothing, // no other way to ask is given
 	"slots NATS_URL": nothing, // no other way to ask is given

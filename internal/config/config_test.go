@@ -215,8 +215,8 @@ func TestAMisspeltCommandGetsAHint(t *testing.T) {
 	parser, err := NewParser(&line, "test", "")
 	check(t, err)
 	for args, want := range map[string]string{
-		"pendng":           `unexpected argument, did you mean "pending"?`,
-		"x" + sentinel:     "unexpected argument",
+		"pendng":           `unknown command, did you mean "pending"?`,
+		"x" + sentinel:     "unknown command; there are pending, counts",
 		"--pending":        "unknown flag --pending",
 		"":                 `expected one of "pending", "counts"`,
 		"counts extra":     "unexpected argument",

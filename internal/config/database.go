@@ -1,7 +1,6 @@
 package config
 
 import (
-	"strings"
 	"time"
 
 	"github.com/fourblocks2020/fencerow"
@@ -11,8 +10,6 @@ import (
 const (
 	// DSNVariable names the variable that holds the connection string.
 	DSNVariable = variablePrefix + "DSN"
-
-	dsnSettings = DSNVariable + ", or the file that --dsn-file (" + variablePrefix + "DSN_FILE) names,"
 
 	maxConns = 1000
 
@@ -43,39 +40,19 @@ func (d *Database) Validate() error {
 // Given reports whether a connection string was given.
 func (d *Database) Given() bool { return d.DSNFile != "" || content(DSNVariable) != "" }
 
-// DSN returns the connection string. The error is an [*fencerow.InputError] if there is none, or of code
-// ErrDSNInvalid.
+// DSN returns the connection string, which parses. The error is an [*fencerow.InputError], or of code
+// ErrDSNInvalid if all that can be said is that it is no connection string.
 func (d *Database) DSN() (fencerow.Secret, error) {
 	dsn, err := readUnlistable(DSNVariable, "dsn_file", d.DSNFile)
 	if err != nil {
 		return dsn, err
 	}
 	if !dsn.IsZero() {
-		return dsn, checkURL(dsn)
+		return dsn, checkDSN(dsn)
 	}
 	return fencerow.Secret{}, &fencerow.InputError{Field: DSNVariable,
 		Problem: "is missing; it holds the PostgreSQL connection " +
 			"string, or --dsn-file (" + variablePrefix + "DSN_FILE) names a file that does"}
-}
-
-// checkURL refuses a URL whose password is not percent-encoded and would be read as another: what stands
-// behind an @ in it as the host, whose name is then asked for in the network, what stands behind a / as the
-// name of the database, and spaces at its ends as none. A # ends the URL for other programs.
-func checkURL(dsn fencerow.Secret) error {
-	scheme, rest, isURL := strings.Cut(dsn.Reveal(), "://")
-	if !isURL || scheme != "postgres" && scheme != "postgresql" {
-		return nil
-	}
-	hosts, _, _ := strings.Cut(rest, "/")
-	address, _, _ := strings.Cut(rest, "?")
-	_, database, _ := strings.Cut(address, "/")
-	// A ? and then a / in the password end what is read as the host, and what follows is read as settings.
-	settings := !strings.Contains(hosts, "@") && strings.Contains(hosts, "?") && strings.Contains(rest, "@")
-	if strings.ContainsAny(rest, "# ") || strings.Count(hosts, "@") > 1 || strings.ContainsAny(database, "/@") ||
-		settings {
-		return fencerow.NewError("parse the DSN", fencerow.ErrDSNInvalid, nil)
-	}
-	return nil
 }
 
 // Within returns the settings for work under claims of the given lease: what locks is bounded well below it,

@@ -33,13 +33,22 @@ type NATS struct {
 // Given reports whether NATS is to be used.
 func (n *NATS) Given() bool { return n.URL != "" }
 
-// Validate refuses addresses that are none, and files that cannot be used.
+// Validate refuses addresses that are none, files that cannot be used, and those of no server.
 func (n *NATS) Validate() error {
-	if !n.Given() {
-		return nil
+	if n.Given() {
+		_, err := n.Config()
+		return err
 	}
-	_, err := n.Config()
-	return err
+	for _, file := range []struct{ setting, path string }{
+		{"nats_creds_file", n.CredsFile}, {"nats_token_file", n.TokenFile}, {"nats_ca_file", n.CAFile},
+		{"nats_cert_file", n.CertFile}, {"nats_key_file", n.KeyFile},
+	} {
+		if file.path != "" {
+			return inputError(file.setting, "is given, and no server is: NATS is used with --nats-url "+
+				"("+variablePrefix+"NATS_URL) only")
+		}
+	}
+	return nil
 }
 
 // Config returns how NATS is reached. Nothing is connected to. The error is an [*fencerow.InputError].

@@ -22,7 +22,12 @@ func TestNATSSettingsAreChecked(t *testing.T) {
 		nats NATS
 		want string // in the error; empty if there is none
 	}{
-		{"NotGiven", NATS{TokenFile: "/" + sentinel}, ""},
+		{"NotGiven", NATS{}, ""},
+		{"TokenForNoServer", NATS{TokenFile: "/" + sentinel}, "(FENCEROW_NATS_TOKEN_FILE) is given, and no server"},
+		{"CredsForNoServer", NATS{CredsFile: token}, "(FENCEROW_NATS_CREDS_FILE) is given, and no server"},
+		{"CAForNoServer", NATS{CAFile: token}, "(FENCEROW_NATS_CA_FILE) is given, and no server"},
+		{"CertificateForNoServer", NATS{CertFile: token}, "(FENCEROW_NATS_CERT_FILE) is given, and no server"},
+		{"KeyForNoServer", NATS{KeyFile: token}, "(FENCEROW_NATS_KEY_FILE) is given, and no server"},
 		{"Plain", NATS{URL: local}, ""},
 		{"NoPort", NATS{URL: "nats://nats.example"}, ""},
 		{"TLS", NATS{URL: "tls://nats.example:4222"}, ""},

@@ -45,9 +45,33 @@ func UsageText(err error) (text string, ok bool) {
 			"in the password: @ is %40, / is %2F, # is %23, % is %25", true
 	}
 	if parse, ok := errors.AsType[*kong.ParseError](err); ok {
-		return withoutValues(parse.Error()), true
+		return namingCommands(parse.Context, withoutValues(parse.Error())), true
 	}
 	return "", false
+}
+
+// namingCommands says of an argument that stands where a command is expected that it is none, and which there
+// are unless one was meant plainly.
+func namingCommands(parsed *kong.Context, text string) string {
+	const argument = "unexpected argument"
+	if parsed == nil || !strings.HasPrefix(text, argument) {
+		return text
+	}
+	node := parsed.Selected()
+	if node == nil {
+		node = parsed.Model.Node
+	}
+	if len(node.Children) == 0 {
+		return text
+	}
+	if text != argument {
+		return "unknown command" + strings.TrimPrefix(text, argument)
+	}
+	names := make([]string, len(node.Children))
+	for i, child := range node.Children {
+		names[i] = child.Name
+	}
+	return "unknown command; there are " + strings.Join(names, ", ")
 }
 
 const hint = `, did you mean (?:one of )?"[a-z", -]+\?`

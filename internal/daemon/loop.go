@@ -111,6 +111,8 @@ func (d *Daemon) prepare(ctx context.Context) (done bool, fatal error) {
 		return true, nil
 	case errors.Is(err, fencerow.ErrStoreSchema):
 		return false, &SchemaError{Found: version}
+	case errors.Is(err, fencerow.ErrStoreSetting): // The DSN is not read again but for user and password.
+		return false, err
 	case ctx.Err() != nil:
 		return false, nil //nolint:nilerr // guard has logged it, unless it only says that ctx ended
 	}

@@ -22,6 +22,8 @@ const (
 	MinDialTimeout = time.Millisecond
 	MaxDialTimeout = time.Hour
 
+	defaultTokenHeader = "Authorization"
+
 	maxURL = 2048
 	// maxToken bounds the name of the token's header, and its scheme, in bytes.
 	maxToken = 128
@@ -30,7 +32,7 @@ const (
 // Config says where the ledger is and how it speaks. Everything in it comes from the operator.
 type Config struct {
 	// URL receives one POST for each attempt. It is https, except to loopback or with AllowInsecure; it has no
-	// user info and no fragment.
+	// user info, no query and no fragment.
 	URL string
 	// ReadbackURL, if set, makes [HTTP.Resolve] possible: GET <ReadbackURL>/<path-escaped idempotency key>. The
 	// rules are those of URL.
@@ -79,13 +81,13 @@ func (c Config) checked() (Config, error) {
 	c.DialTimeout = orDefault(c.DialTimeout, DefaultDialTimeout)
 	c.Concurrency = orDefault(c.Concurrency, DefaultConcurrency)
 	c.Version = orDefault(c.Version, "dev")
-	c.TokenHeader = orDefault(c.TokenHeader, "Authorization")
-	if c.TokenScheme == "" {
-		c.TokenScheme = NoScheme
-		if strings.EqualFold(c.TokenHeader, "Authorization") {
-			c.TokenScheme = "Bearer"
-		}
+	c.TokenHeader = orDefault(c.TokenHeader, defaultTokenHeader)
+	usualHeader, usualScheme := strings.EqualFold(c.TokenHeader, defaultTokenHeader), NoScheme
+	if usualHeader {
+		usualScheme = "Bearer"
 	}
+	c.TokenScheme = orDefault(c.TokenScheme, usualScheme)
+	secure := strings.HasPrefix(c.URL, "https://") || strings.HasPrefix(c.ReadbackURL, "https://")
 	switch {
 	case c.DialTimeout < MinDialTimeout || c.DialTimeout > MaxDialTimeout:
 		return c, inputError("ledger_dial_timeout", "must be from 1ms to 1h")
@@ -98,10 +100,18 @@ func (c Config) checked() (Config, error) {
 			"is not the name of a header in which a token can be sent, such as Authorization")
 	case !isToken(c.TokenScheme):
 		return c, inputError("ledger_token_scheme", "is not an authentication scheme such as Bearer")
+	case c.TokenFile == "" && !usualHeader:
+		return c, inputError("ledger_token_header", "is given, and no token file is: no token would be sent")
+	case c.TokenFile == "" && c.TokenScheme != usualScheme:
+		return c, inputError("ledger_token_scheme", "is given, and no token file is: no token would be sent")
 	case c.CertFile != "" && c.KeyFile == "":
 		return c, inputError("ledger_cert_file", "needs the key of the certificate, as another file")
 	case c.CertFile == "" && c.KeyFile != "":
 		return c, inputError("ledger_key_file", "needs the certificate of the key, as another file")
+	case c.CertFile != "" && !secure:
+		return c, inputError("ledger_cert_file", "needs a ledger URL of https")
+	case c.CAFile != "" && !secure:
+		return c, inputError("ledger_ca_file", "needs a ledger URL of https")
 	}
 	for _, status := range c.RetryableStatus {
 		if status < 400 || status > 499 {
@@ -136,6 +146,8 @@ func parseURL(field, s string, allowInsecure bool) (*url.URL, error) {
 		return nil, inputError(field, "must not hold a user or password; give a token file")
 	case u.Fragment != "" || strings.Contains(s, "#"):
 		return nil, inputError(field, "must not have a fragment (#)")
+	case u.RawQuery != "" || u.ForceQuery:
+		return nil, inputError(field, "must not have a query (?); a token belongs in a token file")
 	case u.Hostname() == "" || strings.HasSuffix(u.Host, ":"):
 		return nil, inputError(field, "has no host, or an empty port")
 	case u.Scheme == "http" && !allowInsecure && !loopback.Names(u.Hostname()):

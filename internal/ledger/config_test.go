@@ -43,6 +43,14 @@ func TestConfigurationIsRefusedWithoutRepeatingIt(t *testing.T) {
 		"EmptyUser":        {url("https://@" + sentinel), "ledger_url"},
 		"Fragment":         {url(good + "#" + sentinel), "ledger_url"},
 		"EmptyFragment":    {url(good + sentinel + "#"), "ledger_url"},
+		"Query":            {url(good + "?token=" + sentinel), "ledger_url"},
+		"EmptyQuery":       {url(good + sentinel + "?"), "ledger_url"},
+		"ReadbackQuery":    {ledger.Config{URL: good, ReadbackURL: good + "?" + sentinel}, "ledger_readback_url"},
+		"SchemeOfNoToken":  {ledger.Config{URL: good, TokenScheme: sentinel}, "ledger_token_scheme"},
+		"HeaderOfNoToken":  {ledger.Config{URL: good, TokenHeader: sentinel}, "ledger_token_header"},
+		"CAWithoutTLS":     {ledger.Config{URL: "http://localhost", CAFile: sentinel}, "ledger_ca_file"},
+		"CertWithoutTLS": {ledger.Config{URL: "http://localhost", CertFile: sentinel, KeyFile: sentinel},
+			"ledger_cert_file"},
 		"NoHost":           {url("https:///" + sentinel), "ledger_url"},
 		"EmptyPort":        {url("https://" + sentinel + ":/"), "ledger_url"},
 		"PortTooLarge":     {url("https://" + sentinel + ":65536/"), "ledger_url"},
@@ -87,7 +95,7 @@ func TestConfigurationIsRefusedWithoutRepeatingIt(t *testing.T) {
 
 func TestAddressesThatAreAccepted(t *testing.T) {
 	for _, url := range []string{
-		"https://ledger.example", "https://10.1.2.3:8443/x?y=z", "https://[2001:db8::1]/", "http://localhost:80/",
+		"https://ledger.example", "https://10.1.2.3:8443/x", "https://[2001:db8::1]/", "http://localhost:80/",
 		"http://LOCALHOST/", "http://127.3.2.1/", "http://[::1]:8080/", "http://[::ffff:127.0.0.1]/",
 	} {
 		newHTTP(t, url, nil)
@@ -109,7 +117,7 @@ func TestNothingThatALedgerWritesComesOut(t *testing.T) {
 		w.Header().Set("Retry-After", sentinel)
 		w.Header().Set("Location", "http://"+sentinel)
 		w.Header().Set("Content-Type", "application/json")
-		switch r.URL.Query().Get("as") {
+		switch strings.Split(r.URL.Path, "/")[1] {
 		case "document":
 			fmt.Fprintf(w, `{"result":"CREATED","ledger_ref":%[1]s,"snapshot":{"slot_id":%[1]s,"currency":"%[2]s",
 				"cash_balance":"1","version":1},%[1]s:1}`, quoted, sentinel)
@@ -146,7 +154,7 @@ func TestNothingThatALedgerWritesComesOut(t *testing.T) {
 	}
 	modes := []string{"document", "echo", "text", "problem", "refusal", "redirect", "garbage"}
 	for _, mode := range modes {
-		address := server.URL + "/" + sentinel + "?as=" + mode
+		address := server.URL + "/" + mode + "/" + sentinel
 		h := newHTTP(t, address, func(c *ledger.Config) { c.TokenFile, c.ReadbackURL = path, address })
 		got := h.Deliver(withPatience(t), delivery())
 		check(mode, got)

@@ -35,7 +35,7 @@ func recorder(t *testing.T, requests chan<- seen) string {
 
 func TestRequestCarriesTheEntryAndItsFence(t *testing.T) {
 	requests := make(chan seen, 1)
-	h := newHTTP(t, recorder(t, requests)+"/v1/entries?book=a", nil)
+	h := newHTTP(t, recorder(t, requests)+"/v1/entries", nil)
 	h.Deliver(withPatience(t), delivery())
 	got := <-requests
 	want := map[string]string{
@@ -58,7 +58,7 @@ func TestRequestCarriesTheEntryAndItsFence(t *testing.T) {
 	if len(parent) != len(own) || parent[:36] != own[:36] || parent[52:] != own[52:] || parent == own {
 		t.Errorf("traceparent is %q: want the trace of %q and another span", parent, own)
 	}
-	if got.method != http.MethodPost || got.uri != "/v1/entries?book=a" {
+	if got.method != http.MethodPost || got.uri != "/v1/entries" {
 		t.Errorf("request is %s %s", got.method, got.uri)
 	}
 	if !bytes.Equal(got.body, newEntry().AppendDocument(nil)) {

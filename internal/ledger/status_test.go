@@ -317,7 +317,7 @@ func TestEveryStatusHasItsRow(t *testing.T) {
 	}
 	server := newServer(t, func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body) //nolint:errcheck // a test's request
-		status, err := strconv.Atoi(r.URL.Query().Get("status"))
+		status, err := strconv.Atoi(strings.Trim(r.URL.Path, "/"))
 		if err != nil {
 			t.Error(err)
 		}
@@ -338,7 +338,7 @@ func TestEveryStatusHasItsRow(t *testing.T) {
 				want = row.want
 			}
 		}
-		h, err := ledger.New(ledger.Config{URL: fmt.Sprintf("%s/?status=%d", server.URL, status)})
+		h, err := ledger.New(ledger.Config{URL: fmt.Sprintf("%s/%d", server.URL, status)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -86,6 +86,15 @@ func (s *session) owned() error {
 	}
 }
 
+func (s *session) unowned() error {
+	return &Error{
+		Migration: outboxCame,
+		Hint: "entries from before ownership exist, and this would drop them: delete them from " +
+			"fencerow.ledger_outbox yourself if nobody needs them, or stay at version 1 or above",
+		inner: fencerow.NewError(s.op, fencerow.ErrEntries, nil),
+	}
+}
+
 func (s *session) lockedOut(cause error) error {
 	return &Error{
 		Hint:  "another process is migrating this database; wait for it, then run this again",
@@ -115,9 +124,15 @@ var states = map[string]meaning{
 	"57":    {fencerow.ErrStoreUnavailable, "run it again when the server is back"},
 }
 
+// settingRefused are the SQLSTATEs that refuse a setting of the connection string on connecting.
+var settingRefused = map[string]bool{"42704": true, "42602": true, "22023": true, "55P02": true}
+
 // classify returns err's code, its SQLSTATE and a hint.
 func classify(err error) (fencerow.Code, string, string) {
 	if server, ok := errors.AsType[*pgconn.PgError](err); ok {
+		if _, ok := errors.AsType[*pgconn.ConnectError](err); ok && settingRefused[server.Code] {
+			return fencerow.ErrStoreSetting, server.Code, "" // what to do is the same for every command
+		}
 		for _, key := range []string{server.Code, server.Code[:min(2, len(server.Code))]} {
 			if m, ok := states[key]; ok {
 				return m.code, server.Code, m.hint

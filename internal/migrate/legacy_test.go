@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -124,6 +125,31 @@ func TestDownIsRefusedWhileOwnedRowsExist(t *testing.T) {
 	mustHold(t, r, contentAfterSQL, before)
 	db.Exec(t, "DELETE FROM fencerow.ledger_outbox WHERE instance_key = 'a'")
 	mustTo(t, r, 0)
+}
+
+func TestDownToNothingIsRefusedWhileAnyEntryExists(t *testing.T) {
+	t.Parallel()
+	for _, from := range []int{1, latest(t)} {
+		t.Run(fmt.Sprintf("FromVersion%d", from), func(t *testing.T) {
+			t.Parallel()
+			r, db, _ := newHostile(t)
+			mustTo(t, r, from)
+			count := func() int {
+				return one[int](t, db.Connect(t), "SELECT count(*)::integer FROM fencerow.ledger_outbox")
+			}
+			before := count()
+			_, err := DownTo(t.Context(), db.DSN(), 0)
+			mustFail(t, err, fencerow.ErrEntries, 1, "")
+			mustBeAt(t, db.DSN(), from) // nothing was undone
+			if after := count(); after != before || before == 0 {
+				t.Errorf("%d entries before, %d after", before, after)
+			}
+			db.Exec(t, "DELETE FROM fencerow.ledger_outbox")
+			if change, err := DownTo(t.Context(), db.DSN(), 0); err != nil || change != (Change{from, 0}) {
+				t.Errorf("down with an empty outbox: %+v, %v", change, err)
+			}
+		})
+	}
 }
 
 func TestDownWaitsForAnEnqueueThatIsBeingMade(t *testing.T) {

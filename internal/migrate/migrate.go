@@ -70,9 +70,10 @@ func Up(ctx context.Context, dsn string) (Change, error) {
 	return r.up(ctx)
 }
 
-// DownTo undoes every migration above version, the newest first. Owned entries are never given up: the
-// migration that made them possible is undone only where there are none, else the code is
-// fencerow.ErrOwnedEntries.
+// DownTo undoes every migration above version, the newest first. Entries are never given up: the migration
+// that made owned ones possible is undone only where there are none, else the code is
+// fencerow.ErrOwnedEntries, and the one that made the outbox only where it is empty, else it is
+// fencerow.ErrEntries. What a producer from before ownership commits meanwhile is not seen: stop it first.
 func DownTo(ctx context.Context, dsn string, version int) (Change, error) {
 	r, err := newRunner(dsn)
 	if err != nil {
@@ -130,7 +131,7 @@ func (r *runner) downTo(ctx context.Context, version int) (change Change, err er
 		if version > current {
 			return &fencerow.InputError{Field: "version", Problem: "must not be above the current version"}
 		}
-		if err := s.refuseIfOwned(ctx, current, version); err != nil {
+		if err := s.refuseIfLost(ctx, current, version); err != nil {
 			return err
 		}
 		change, err = s.migrate(ctx, version)

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+	"github.com/jackc/pgx/v5/pgxpool"
 	tern "github.com/jackc/tern/v2/migrate"
 
 	"github.com/fourblocks2020/fencerow"
@@ -26,8 +27,11 @@ const (
 	closeGrace  = 5 * time.Second
 )
 
-// ownersCame is the migration that gave entries owners.
-const ownersCame = 2
+// The migrations that made the outbox, and that gave entries owners.
+const (
+	outboxCame = 1
+	ownersCame = 2
+)
 
 var (
 	//go:embed sql/lock.sql
@@ -38,6 +42,8 @@ var (
 	versionSQL string
 	//go:embed sql/owned.sql
 	ownedSQL string
+	//go:embed sql/entries.sql
+	entriesSQL string
 )
 
 // Settings of the session. They travel with the connection's start, since tern resets what is set later. The
@@ -52,10 +58,11 @@ var settings = map[string]string{
 }
 
 func configure(dsn string) (*pgx.ConnConfig, error) {
-	config, err := pgx.ParseConfig(dsn)
+	parsed, err := pgxpool.ParseConfig(dsn) // Parameters of a pool are allowed, as for every command.
 	if err != nil {
 		return nil, &Error{inner: fencerow.NewError("parse the DSN", fencerow.ErrDSNInvalid, err)}
 	}
+	config := parsed.ConnConfig
 	given := config.RuntimeParams
 	config.RuntimeParams = maps.Clone(settings)
 	maps.Copy(config.RuntimeParams, given)
@@ -170,18 +177,28 @@ func (s *session) prepare(ctx context.Context, files fs.FS) error {
 	return nil
 }
 
-// refuseIfOwned refuses to go below the migration that brought owners while owned entries exist. That step
-// would refuse by itself, but only after the ones above it were undone.
-func (s *session) refuseIfOwned(ctx context.Context, current, target int) error {
-	if current < ownersCame || target >= ownersCame {
-		return nil
-	}
-	var owned bool
-	if err := s.conn.QueryRow(ctx, ownedSQL).Scan(&owned); err != nil {
-		return s.failed(ctx, err)
-	}
-	if owned {
-		return s.owned()
+// refuseIfLost refuses to go below the migration that brought owners while owned entries exist, and below the
+// one that made the outbox while it holds any entry. The step of the owners would refuse by itself, but only
+// after the ones above it were undone; the other drops the table.
+func (s *session) refuseIfLost(ctx context.Context, current, target int) error {
+	for _, lost := range []struct {
+		came    int
+		query   string
+		refusal func() error
+	}{
+		{ownersCame, ownedSQL, s.owned},
+		{outboxCame, entriesSQL, s.unowned},
+	} {
+		if current < lost.came || target >= lost.came {
+			continue
+		}
+		var exist bool
+		if err := s.conn.QueryRow(ctx, lost.query).Scan(&exist); err != nil {
+			return s.failed(ctx, err)
+		}
+		if exist {
+			return lost.refusal()
+		}
 	}
 	return nil
 }

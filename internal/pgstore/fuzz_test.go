@@ -173,7 +173,7 @@ func isACode(t *testing.T, err error) {
 		fencerow.ErrDSNInvalid, fencerow.ErrStoreBusy, fencerow.ErrStoreTimeout, fencerow.ErrStoreUnavailable,
 		fencerow.ErrStoreCredentials, fencerow.ErrStorePermission, fencerow.ErrStoreSchema,
 		fencerow.ErrStoreReadOnly, fencerow.ErrStoreStatement, fencerow.ErrStoreFull, fencerow.ErrStoreData,
-		fencerow.ErrStoreConflict, fencerow.ErrStoreFailed,
+		fencerow.ErrStoreConflict, fencerow.ErrStoreSetting, fencerow.ErrStoreFailed,
 	}, fencerow.Code(text[1])) {
 		t.Fatalf("the error says %q", own.Error())
 	}

@@ -135,6 +135,9 @@ func codeOf(err error) fencerow.Code {
 	case errors.Is(err, errPoolExhausted):
 		return fencerow.ErrStoreBusy
 	case errors.As(err, &pgErr):
+		if _, ok := errors.AsType[*pgconn.ConnectError](err); ok && refusesSetting(pgErr.Code) {
+			return fencerow.ErrStoreSetting
+		}
 		return codeOfState(pgErr.Code)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return fencerow.ErrStoreTimeout
@@ -143,6 +146,16 @@ func codeOf(err error) fencerow.Code {
 	default:
 		return fencerow.ErrStoreFailed
 	}
+}
+
+// refusesSetting reports whether this SQLSTATE, met on connecting, refuses a setting of the DSN: a name that the server does not know or that is none, a value that it does not take, or a setting that no
+// session may change.
+func refusesSetting(state string) bool {
+	switch state {
+	case "42704", "42602", "22023", "55P02":
+		return true
+	}
+	return false
 }
 
 // codeOfState maps SQLSTATEs: single ones first, then classes.
@@ -162,8 +175,6 @@ func codeOfState(state string) fencerow.Code {
 		return fencerow.ErrStorePermission
 	case "3D000":
 		return fencerow.ErrStoreUnavailable
-	case "42704":
-		return fencerow.ErrDSNInvalid // a parameter that the server does not know
 	case "FR001":
 		return fencerow.ErrEnqueueConflict
 	}

@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -37,6 +38,10 @@ func main() {
 		"run this broken build as -mutants does: "+strings.Join(names(), ", "))
 	flag.Parse()
 	c.Log = os.Stderr
+	if err := checkMutant(c.Mutant); err != nil {
+		fmt.Fprintln(os.Stderr, "faults:", err)
+		os.Exit(1)
+	}
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -64,6 +69,14 @@ func main() {
 }
 
 func names() []string { return slices.Sorted(maps.Keys(faults.Mutants())) }
+
+// checkMutant refuses the name of a broken build that there is none of, before there is a plan.
+func checkMutant(name string) error {
+	if _, known := faults.Mutants()[name]; name != "" && !known {
+		return errors.New("there is no such broken build; there are " + strings.Join(names(), ", "))
+	}
+	return nil
+}
 
 // once makes one run and reports whether nothing was found.
 func once(ctx context.Context, c faults.Config) (bool, error) {
