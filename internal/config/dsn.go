@@ -99,21 +99,17 @@ func isURL(text string) bool {
 	return strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://")
 }
 
-// checkURL refuses a URL whose password is not percent-encoded and would be read as another: what stands
-// behind an @ in it as the host, whose name is then asked for in the network, what stands behind a / as the
-// name of the database, and spaces at its ends as none. A # ends the URL for other programs.
+// checkURL refuses a URL in which a password that is not percent-encoded could be read as another: what stands
+// behind an @ in it as the host, whose name is then asked for in the network, what stands behind a / or a ? as
+// the name of the database or as settings, and spaces at its ends as none. So none of these may stand before
+// the last @, wherever that is. A # ends the URL for other programs.
 func checkURL(dsn string) error {
 	if !isURL(dsn) {
 		return nil
 	}
 	_, rest, _ := strings.Cut(dsn, "://")
-	hosts, _, _ := strings.Cut(rest, "/")
-	address, _, _ := strings.Cut(rest, "?")
-	_, database, _ := strings.Cut(address, "/")
-	// A ? and then a / in the password end what is read as the host, and what follows is read as settings.
-	settings := !strings.Contains(hosts, "@") && strings.Contains(hosts, "?") && strings.Contains(rest, "@")
-	if strings.ContainsAny(rest, "# ") || strings.Count(hosts, "@") > 1 || strings.ContainsAny(database, "/@") ||
-		settings {
+	before := rest[:max(strings.LastIndex(rest, "@"), 0)]
+	if strings.ContainsAny(rest, "# ") || strings.ContainsAny(before, "/?@") {
 		return fencerow.NewError("parse the DSN", fencerow.ErrDSNInvalid, nil)
 	}
 	return nil

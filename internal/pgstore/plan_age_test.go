@@ -40,11 +40,12 @@ func preparedRecord(t *testing.T, conn *pgx.Conn) (plan string) {
 		t.Fatal(err)
 	}
 	results, err := conn.PgConn().Exec(t.Context(), `
-		BEGIN; SET LOCAL plan_cache_mode = force_generic_plan; EXPLAIN `+execute+`; ROLLBACK`).ReadAll()
+		BEGIN; SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL search_path = pg_catalog;
+		EXPLAIN `+execute+`; ROLLBACK`).ReadAll()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, row := range results[2].Rows {
+	for _, row := range results[3].Rows {
 		plan += string(row[0]) + "\n"
 	}
 	return plan
