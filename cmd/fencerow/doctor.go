@@ -38,7 +38,8 @@ type doctorCmd struct {
 func (*doctorCmd) Help() string {
 	return `Looks at the connection, the server's version and settings, the clock, vacuum, indexes, the
 schema's version, the role's grants and the walls between instances, and at the instance's lag, blocked
-entries and expired claims. Nothing is changed. Exit status: 0 nothing failed, warnings included; 1 a check failed.`
+entries and expired claims. Nothing is changed. Exit status: 0 nothing failed, warnings included; 1 a
+check failed.`
 }
 
 // Run checks.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -10,7 +11,8 @@ import (
 
 // withDSN are commands that reach the database in each way that there is.
 var withDSN = [][]string{
-	{"counts"}, {"enqueue", "--correlation-id", "a", "--entry-kind", "fill", "--payload", "{}"}, {"process", "a"},
+	{"counts"}, {"enqueue", "--correlation-id", "a", "--entry-kind", "fill", "--payload", "{}"},
+	{"process", "a"},
 	{"migrate", "status"}, {"migrate", "up"}, {"migrate", "down", "--to", "1"}, {"migrate", "verify"},
 	{"migrate", "walls", "up"}, {"doctor"}, {"dev", "--dsn", "--once"},
 }
@@ -19,13 +21,13 @@ func TestEveryCommandSaysTheSameOfAMalformedDSN(t *testing.T) {
 	t.Parallel()
 	address, connections := trap(t)
 	for dsn, says := range map[string]string{
-		"mysql://u:hush@" + address + "/db":                                           "must begin with postgres://",
-		"postgres://u:hush@" + address + "/db?sslmode=hush":                           "has an sslmode",
-		"postgres://u:hush@" + address + "/db?sslmode=verify-ca&sslrootcert=/no/hush": "cannot be read",
-		"postgres://u:hush@" + address + "/db?sslmod=require":                         "neither this program nor a server",
+		"mysql://u:hush@%s/db":                                           "must begin with postgres://",
+		"postgres://u:hush@%s/db?sslmode=hush":                           "has an sslmode",
+		"postgres://u:hush@%s/db?sslmode=verify-ca&sslrootcert=/no/hush": "cannot be read",
+		"postgres://u:hush@%s/db?sslmod=require":                         "neither this program nor a server",
 	} {
 		for _, args := range withDSN {
-			c := at(dsn, desk).with("FENCEROW_LEDGER_URL=http://127.0.0.1:9/entries")
+			c := at(fmt.Sprintf(dsn, address), desk).with("FENCEROW_LEDGER_URL=http://127.0.0.1:9/entries")
 			r := c.want(t, 80, args...)
 			mustContain(t, r.stderr, "FENCEROW_DSN", says)
 			if strings.Contains(r.stdout+r.stderr, "hush") {
@@ -41,7 +43,9 @@ func TestEveryCommandSaysTheSameOfAMalformedDSN(t *testing.T) {
 func TestEveryCommandSaysTheSameOfASettingThatTheServerRefuses(t *testing.T) {
 	t.Parallel()
 	db := pgtest.NewDatabase(t, schema)
-	for name, value := range map[string]string{"foo": "hush", "statement_timeout": "hush", "shared_buffers": "1"} {
+	for name, value := range map[string]string{
+		"foo": "hush", "statement_timeout": "hush", "shared_buffers": "1",
+	} {
 		u, err := url.Parse(db.DSN())
 		if err != nil {
 			t.Fatal(err)

@@ -280,7 +280,9 @@ func TestEnqueueNeedsTheGrantsOfAProducerOnly(t *testing.T) {
 		db.Exec(t, strings.Replace(grant, "TO producer", `TO "`+role.Name+`"`, 1))
 	}
 	c := at(db.DSN(pgtest.As(role)), desk)
-	args := []string{"enqueue", "--correlation-id=a", "--entry-kind=fee", "--payload={}", "--slot-id=s", "--skip"}
+	args := []string{
+		"enqueue", "--correlation-id=a", "--entry-kind=fee", "--payload={}", "--slot-id=s", "--skip",
+	}
 	if doc := document[enqueueDoc](t, c, 0, args...); doc != (enqueueDoc{Inserted: 1}) {
 		t.Errorf("one: %+v", doc)
 	}

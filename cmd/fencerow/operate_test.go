@@ -127,7 +127,9 @@ func TestAgeIsReadInDaysToo(t *testing.T) {
 			t.Errorf("%s is %v, %v", text, time.Duration(got), err)
 		}
 	}
-	for _, text := range []string{"", "d", "-1d", "1.5d", "99999999d", "90", "-1s", "1w", "0", "+0", "-0", "00"} {
+	for _, text := range []string{
+		"", "d", "-1d", "1.5d", "99999999d", "90", "-1s", "1w", "0", "+0", "-0", "00",
+	} {
 		var got age
 		if err := got.UnmarshalText([]byte(text)); err == nil {
 			t.Errorf("%q is read as %v", text, time.Duration(got))

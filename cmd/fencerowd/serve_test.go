@@ -208,7 +208,8 @@ func TestASettingThatTheServerRefusesEndsIt(t *testing.T) {
 	s.settings["DSN"] = dsn.String()
 	p := s.start()
 	equal(t, "status", p.wait(), 1)
-	if log := p.stderr(); !strings.Contains(log, "store_setting_refused: the connection string holds a setting") ||
+	log := p.stderr()
+	if !strings.Contains(log, "store_setting_refused: the connection string holds a setting") ||
 		strings.Contains(log, sentinel) {
 		t.Errorf("it says:\n%s", log)
 	}

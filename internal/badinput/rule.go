@@ -98,7 +98,8 @@ func duration(lowest, highest string) rule {
 // longestDuration is what 64 bits of nanoseconds hold, in seconds.
 const longestDuration = "9223372036"
 
-// age is the rule of how long ago something was: a duration, or a number of days that two bytes hold. A zero has its unit.
+// age is the rule of how long ago something was: a duration, or a number of days that two bytes hold. A zero
+// has its unit.
 func age(text string) bool {
 	if days, isDays := strings.CutSuffix(text, "d"); isDays {
 		return matching(`[0-9]+`)(days) && whole("0", "65535")(days)

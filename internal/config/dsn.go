@@ -15,15 +15,16 @@ import (
 const dsnSettings = DSNVariable + ", or the file that --dsn-file (" + variablePrefix + "DSN_FILE) names,"
 
 // SettingRefused says what can be done about [fencerow.ErrStoreSetting].
-const SettingRefused = "the connection string holds a setting that the server refuses; see the names and values " +
-	"of its parameters"
+const SettingRefused = "the connection string holds a setting that the server refuses; see the names and " +
+	"values of its parameters"
 
 // dsnProblems say what is wrong with a connection string, by the words of the driver's error. Its text holds
 // the string, so that it is searched and never shown.
 var dsnProblems = []struct{ words, problem string }{
 	{"invalid port", "has a port that is not a number from 1 to 65535"},
 	{" port numbers to ", "has another number of ports than of hosts"},
-	{"sslmode is invalid", "has an sslmode that is none of disable, allow, prefer, require, verify-ca and verify-full"},
+	{"sslmode is invalid", "has an sslmode that is none of disable, allow, prefer, require, verify-ca and " +
+		"verify-full"},
 	{"failed to configure TLS", "has settings of TLS (sslmode, sslrootcert, sslcert, sslkey and the like) " +
 		"that do not go together, or a certificate or key that is none"},
 	{"invalid sslcertmode", "has an sslcertmode that is none of disable, allow and require"},
@@ -99,10 +100,10 @@ func isURL(text string) bool {
 	return strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://")
 }
 
-// checkURL refuses a URL in which a password that is not percent-encoded could be read as another: what stands
-// behind an @ in it as the host, whose name is then asked for in the network, what stands behind a / or a ? as
-// the name of the database or as settings, and spaces at its ends as none. So none of these may stand before
-// the last @, wherever that is. A # ends the URL for other programs.
+// checkURL refuses a URL in which a password that is not percent-encoded could be read as another: what
+// stands behind an @ in it as the host, whose name is then asked for in the network, what stands behind a /
+// or a ? as the name of the database or as settings, and spaces at its ends as none. So none of these may
+// stand before the last @, wherever that is. A # ends the URL for other programs.
 func checkURL(dsn string) error {
 	if !isURL(dsn) {
 		return nil

@@ -43,7 +43,8 @@ func TestAttackFindsEachWallThatIsMissing(t *testing.T) {
 		"an entry under a number to come": `ALTER POLICY ledger_outbox_wall ON fencerow.ledger_outbox
 			WITH CHECK (instance_key = 'a')`,
 		"an outcome left by an entry": `DO $$ BEGIN EXECUTE replace(
-			pg_get_functiondef('fencerow.forget_deleted_entries'::regproc), 'DELETE FROM fencerow.ledger_outcome o USING',
+			pg_get_functiondef('fencerow.forget_deleted_entries'::regproc),
+			'DELETE FROM fencerow.ledger_outcome o USING',
 			'PERFORM FROM fencerow.ledger_outcome o,'); END $$`,
 		"a skip left by an entry": `DO $$ BEGIN EXECUTE replace(
 			pg_get_functiondef('fencerow.forget_deleted_entries'::regproc), 'k.resolved_at IS NULL', 'false'); END $$`,

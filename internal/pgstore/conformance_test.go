@@ -44,7 +44,9 @@ func TestConformanceInEveryQueryMode(t *testing.T) {
 func traps(schema string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "CREATE SCHEMA %s; GRANT USAGE ON SCHEMA %[1]s TO PUBLIC;", schema)
-	for _, domain := range []string{"instance_key", "correlation_id", "entry_kind", "slot_id", "currency", "reason"} {
+	for _, domain := range []string{
+		"instance_key", "correlation_id", "entry_kind", "slot_id", "currency", "reason",
+	} {
 		for _, right := range []string{"text", "fencerow." + domain} {
 			fmt.Fprintf(&b, `
 				CREATE FUNCTION %s.spring(fencerow.%s, %s) RETURNS boolean LANGUAGE plpgsql AS

@@ -148,8 +148,9 @@ func codeOf(err error) fencerow.Code {
 	}
 }
 
-// refusesSetting reports whether this SQLSTATE, met on connecting, refuses a setting of the DSN: a name that the server does not know or that is none, a value that it does not take, or a setting that no
-// session may change.
+// refusesSetting reports whether this SQLSTATE, met on connecting, refuses a setting of the DSN: a name that
+// the server does not know or that is none, a value that it does not take, or a setting that no session may
+// change.
 func refusesSetting(state string) bool {
 	switch state {
 	case "42704", "42602", "22023", "55P02":

@@ -60,10 +60,10 @@ func newCluster(extra map[string]string) (*Cluster, error) {
 	return c, err
 }
 
-// clusterFolder returns where the data goes: into memory where nobody asked for another place, nothing is to be
-// durable, and the log is not to grow beyond the usual, as it is for runs whose data has no bound. Tests make
-// and drop hundreds of databases of hundreds of files each, and there are file systems on which each of them
-// takes half a second.
+// clusterFolder returns where the data goes: into memory where nobody asked for another place, nothing is
+// to be durable, and the log is not to grow beyond the usual, as it is for runs whose data has no bound.
+// Tests make and drop hundreds of databases of hundreds of files each, and there are file systems on which
+// each of them takes half a second.
 func clusterFolder(settings map[string]string) string {
 	if os.Getenv("TMPDIR") == "" && settings["fsync"] == "off" && settings["max_wal_size"] == "" {
 		return memoryFolder()
