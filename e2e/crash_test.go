@@ -90,6 +90,7 @@ func (s *crashScene) killAmidABatch(victim worker) (amid bool) {
 }
 
 func TestKilledDaemonsLoseNothingAndBookNothingTwice(t *testing.T) {
+	t.Parallel()
 	kills := size(t, 20, 20)
 	s := newCrashScene(t)
 	s.feed()

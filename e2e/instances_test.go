@@ -173,6 +173,7 @@ func (w *world) checkViews(instance string, from, to, completed int) {
 }
 
 func TestTwoInstancesShareOneDatabase(t *testing.T) {
+	t.Parallel()
 	const legacy, leftover = 1000, 40
 	entries := size(t, 20_000, 20_000)
 	first := entries * 3 / 4 // enqueued before the daemons start, the others while they run

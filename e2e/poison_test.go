@@ -9,6 +9,7 @@ import (
 )
 
 func TestAPoisonEntryIsDeadLetteredAloneAndHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
 	status := func(code int) ledgerstub.Fault {
 		return ledgerstub.Fault{Mode: ledgerstub.ModeStatus, Status: code}
 	}

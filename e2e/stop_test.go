@@ -43,6 +43,7 @@ WHERE attempt_count > 0 OR expiry_count > 0 OR delivery_uncertain OR outcome IS 
 // TestStoppedUnderLoadNothingIsLeftOrSentTwice deploys again and again: a new daemon starts, and at a moment
 // at random the one before is told to stop, while both work.
 func TestStoppedUnderLoadNothingIsLeftOrSentTwice(t *testing.T) {
+	t.Parallel()
 	stops := size(t, 100, 100)
 	const low, portion = 400, 1000
 	w := newStopWorld(t)
