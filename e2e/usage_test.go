@@ -72,7 +72,7 @@ func TestWrongUsageEndsWithStatus80BeforeAConnectionIsOpened(t *testing.T) {
 		"--ledger-url":                     {"process", "--ledger-url", "ftp://s3cr3t/", "c-1"},
 		"--ops-url":                        {"process", "--ops-url", "127.0.0.1", "c-1"},
 		"unknown flag":                     {"counts", "--frob"},
-		"unexpected argument":              {"frobnicate"},
+		"unknown command":                  {"frobnicate"},
 		"--from":                           {"requeue", "c-1"},
 		"--limit":                          {"pending", "--limit", "0"},
 		"--after":                          {"pending", "--after", "nowhere"},
@@ -87,9 +87,12 @@ func TestWrongUsageEndsWithStatus80BeforeAConnectionIsOpened(t *testing.T) {
 	} {
 		refuse(w.runWith("desk-1", nil, nil, command...), says)
 	}
-	for _, bad := range []string{"postgres://user:s3cr3t%@host/db", "host=x port=s3cr3t", "s3cr3t://"} {
-		r := w.runWith("desk-1", map[string]string{"DSN": bad}, nil, "counts")
-		refuse(r, "is not a PostgreSQL connection string")
+	for bad, says := range map[string]string{
+		"postgres://user:s3cr3t%@host/db": "is not a PostgreSQL connection string",
+		"host=x port=s3cr3t":              "has a port that is not a number",
+		"s3cr3t://":                       "must begin with postgres://",
+	} {
+		refuse(w.runWith("desk-1", map[string]string{"DSN": bad}, nil, "counts"), says)
 	}
 	refuse(w.runWith("desk-1", map[string]string{"DSN": ""}, nil, "counts"), "FENCEROW_DSN is missing")
 	equal(t, "connections to the database", accepted.Load(), 0)
