@@ -60,7 +60,7 @@ func newHostileLedger(t testing.TB, answers map[string]ledgerAnswer) (address st
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
 	l.serve(t, listener)
-	return "http://" + listener.Addr().String() + "/" + string(account) + "?key=" + string(credential)
+	return "http://" + listener.Addr().String() + "/" + string(account) + "/" + string(credential)
 }
 
 func (l *hostileLedger) serve(t testing.TB, listener net.Listener) {
