@@ -26,6 +26,7 @@ type scene struct {
 func scenes() []scene {
 	return []scene{
 		{"ledger", ledgerScene}, {"database", databaseScene}, {"postgres", postgresScene},
+		{"obstacles", obstacleScene},
 		{"commands", commandScene}, {"migrations", migrationScene},
 		{"ops", opsScene}, {"stale", staleScene}, {"configuration", configScene},
 		{"webhook", webhookScene}, {"slow_webhook", slowWebhookScene}, {"nats", natsScene},

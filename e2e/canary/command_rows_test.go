@@ -220,6 +220,17 @@ $$`, databaseText))
 			w.run(nil, "counts")
 			return w
 		}},
+		{name: "entries_exist", codes: []string{"entries_exist"}, drive: func(t testing.TB) *world {
+			w := fresh(t)
+			w.run(nil, "migrate", "down", "--to", "1")
+			w.db.Exec(t, fmt.Sprintf(`
+INSERT INTO fencerow.ledger_outbox (correlation_id, entry_kind, payload)
+VALUES ('legacy-1', 'fill', '{"memo":"%s"}')`, payload))
+			w.run(nil, "migrate", "down", "--to", "0")
+			w.run(nil, "migrate", "down", "--to", "0", "--json")
+			w.run(nil, "migrate", "up")
+			return w
+		}},
 		{name: "encoding_not_utf8", codes: []string{"encoding_not_utf8"}, drive: func(t testing.TB) *world {
 			w := fresh(t)
 			name := w.db.Name + "_ascii"

@@ -61,7 +61,8 @@ func codesOfTheSource(t *testing.T) map[string]string {
 			return err
 		}
 		name := entry.Name()
-		apart := name == "bench" || name == "faults" || name == "pgtest" // programs of tests and measurements
+		// What tests and measurements are made of.
+		apart := slices.Contains([]string{"badinput", "bench", "faults", "pgtest"}, name)
 		if entry.IsDir() && (strings.HasPrefix(name, ".") && len(name) > 2 || apart) {
 			return fs.SkipDir
 		}

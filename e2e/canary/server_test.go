@@ -1,6 +1,7 @@
 package canary
 
 import (
+	"crypto/tls"
 	"net"
 	"net/url"
 	"sync"
@@ -15,6 +16,8 @@ type serverError struct {
 	state string
 	// atStart refuses the connection; otherwise each statement fails.
 	atStart bool
+	// tls is offered to who asks for it; nil is refused.
+	tls *tls.Config
 }
 
 // newHostileServer serves it until the test ends and returns a DSN that leads to it.
@@ -32,7 +35,7 @@ func newHostileServer(t testing.TB, e serverError) (dsn string) {
 			serving.Go(func() {
 				defer conn.Close()
 				_ = conn.SetDeadline(time.Now().Add(patience))
-				e.serve(pgproto3.NewBackend(conn, conn))
+				e.serve(conn)
 			})
 		}
 	})
@@ -65,8 +68,21 @@ func hostileText(s secret) string {
 	return string(text)
 }
 
-func (e serverError) serve(b *pgproto3.Backend) {
-	if _, err := b.ReceiveStartupMessage(); err != nil {
+func (e serverError) serve(conn net.Conn) {
+	b := pgproto3.NewBackend(conn, conn)
+	first, err := b.ReceiveStartupMessage()
+	if err != nil {
+		return
+	}
+	if _, asks := first.(*pgproto3.SSLRequest); asks {
+		if e.tls == nil {
+			_, _ = conn.Write([]byte("N"))
+			return
+		}
+		if _, err := conn.Write([]byte("S")); err != nil {
+			return
+		}
+		_ = tls.Server(conn, e.tls).Handshake() // the client does not trust it
 		return
 	}
 	b.Send(&pgproto3.AuthenticationCleartextPassword{})
