@@ -106,7 +106,7 @@ make --no-print-directory test-tools
 say "a server for one test binary, started by the test itself"
 go test -count=1 -run 'Template|Roles|Terminate' -v ./internal/pgtest
 say "a server for the packages of one run"
-.tools/bin/pgtest-server -- .tools/bin/gotest -- -count=1 ./internal/pgtest/... ./internal/pgstore/...
+.tools/bin/pgtest-server -- .tools/bin/gotest -packages './internal/pgtest/... ./internal/pgstore/...' -- -count=1
 if [ -n "$(docker ps --all --quiet)" ]; then
     echo "test-container: a container was left behind" >&2
     exit 1

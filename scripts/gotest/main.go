@@ -2,7 +2,10 @@
 // and at least one must run. It shows what `go test` shows without -v, and ends with a count of all tests,
 // subtests included.
 //
-//	gotest [-allow-skips] [--] ARGUMENTS OF GO TEST
+//	gotest [-allow-skips] [-alone PACKAGES] -packages PACKAGES [--] FLAGS OF GO TEST
+//
+// PACKAGES are patterns with spaces between them. Those that -alone names are tested last, one after another,
+// so that each has the machine for itself. The others are tested as the flags of go test say.
 package main
 
 import (
@@ -15,18 +18,35 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strings"
 	"syscall"
 )
 
 func main() {
 	allowSkips := flag.Bool("allow-skips", false, "a skipped test is no failure")
+	packages := flag.String("packages", "./...", "`packages` to test")
+	alone := flag.String("alone", "", "those of the `packages` that are tested one after the other")
 	flag.Parse()
-	os.Exit(run(flag.Args(), *allowSkips))
-}
-
-func run(args []string, allowSkips bool) int {
 	// An interrupt from the terminal reaches go test, too; this process waits for its end and reports.
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGTERM)
+	runs, err := plan(strings.Fields(*packages), strings.Fields(*alone), flag.Args())
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "gotest: %v\n", err)
+		os.Exit(1)
+	}
+	r := newReport(os.Stdout)
+	status := 0
+	for _, args := range runs {
+		if s := test(r, args, *allowSkips); status == 0 {
+			status = s
+		}
+	}
+	fmt.Printf("%d passed, %d failed, %d skipped\n", r.passed, r.failed, r.skipped)
+	os.Exit(status)
+}
+
+// test runs go test once. It returns the exit status of this run and those before.
+func test(r *report, args []string, allowSkips bool) int {
 	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
 	cmd.Stderr = os.Stderr
 	output, err := cmd.StdoutPipe()
@@ -37,15 +57,12 @@ func run(args []string, allowSkips bool) int {
 		fmt.Fprintf(os.Stderr, "gotest: %v\n", err)
 		return 1
 	}
-	r := newReport(os.Stdout)
 	if err := r.read(output); err != nil {
 		fmt.Fprintf(os.Stderr, "gotest: read the events of go test: %v\n", err)
 		_ = cmd.Wait() // the events are lost either way
 		return 1
 	}
-	waitErr := cmd.Wait()
-	fmt.Printf("%d passed, %d failed, %d skipped\n", r.passed, r.failed, r.skipped)
-	return verdict(r, waitErr, allowSkips)
+	return verdict(r, cmd.Wait(), allowSkips)
 }
 
 // verdict turns the counts and the end of go test into an exit status.
