@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 )
 
@@ -19,16 +20,19 @@ type bench struct {
 	results results
 }
 
+// run is this run of the benchmark among those of the results.
+func (b *bench) run() *circumstances { return &b.results.Runs[0] }
+
 // note says something that a reader of the figures must know.
 func (b *bench) note(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	fmt.Fprintln(b.out, "note:", text)
-	b.results.Notes = append(b.results.Notes, text)
+	b.run().Notes = append(b.run().Notes, text)
 }
 
 // describe prints what the run runs on.
 func (b *bench) describe(ctx context.Context) (err error) {
-	r := &b.results
+	r := b.run()
 	if r.Server, err = b.server.version(ctx); err != nil {
 		return err
 	}
@@ -84,8 +88,14 @@ func (b *bench) add(s sample) {
 // collectGarbage lets each measurement begin with a small heap: the one before leaves none of its work.
 func collectGarbage() { runtime.GC() }
 
-// finish writes what was asked for.
+// finish writes what was asked for. What was found in a workload that failed is left out.
 func (b *bench) finish() error {
+	b.results.only(func(workload string) bool { return slices.Contains(b.run().Workloads, workload) })
+	if b.keep {
+		if err := b.results.keep(b.jsonFile); err != nil {
+			return err
+		}
+	}
 	b.results.derive()
 	b.printRatios()
 	if b.benchstatFile != "" {
@@ -93,7 +103,7 @@ func (b *bench) finish() error {
 			return err
 		}
 	}
-	if b.chartFile != "" {
+	if b.chartFile != "" && len(b.results.contestants("a")) > 0 {
 		if err := writeChart(b.chartFile, &b.results); err != nil {
 			return err
 		}

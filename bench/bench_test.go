@@ -38,15 +38,15 @@ func TestShortRunMeasuresEveryPromisedRatio(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got struct {
-		Ratios []ratio
-		Notes  []string
-	}
+	var got results
 	if err := json.Unmarshal(content, &got); err != nil {
 		t.Fatal(err)
 	}
+	if len(got.Runs) != 1 || len(got.Runs[0].Workloads) != len(workloads) {
+		t.Fatalf("got %+v, want one run of all workloads", got.Runs)
+	}
 	absent := func(system string) bool {
-		return slices.ContainsFunc(got.Notes, func(note string) bool {
+		return slices.ContainsFunc(got.Runs[0].Notes, func(note string) bool {
 			return strings.HasPrefix(note, system+" is not measured")
 		})
 	}
@@ -129,7 +129,7 @@ func TestRatiosAreOfWhatWasMeasured(t *testing.T) {
 
 func TestResultsAreOneDocument(t *testing.T) {
 	r := results{
-		Started: time.Unix(0, 0).UTC(),
+		Runs:    []circumstances{{Workloads: []string{"a"}, Started: time.Unix(0, 0).UTC()}},
 		Samples: []sample{{Workload: "a", System: "fencerow", Entries: 10, cost: cost{Seconds: 2, WAL: 4000}}},
 	}
 	r.derive()
@@ -151,6 +151,49 @@ func TestResultsAreOneDocument(t *testing.T) {
 	const field = `"wal_bytes": 4000`
 	if !bytes.Contains(content, []byte(field)) {
 		t.Errorf("no %s in\n%s", field, content)
+	}
+}
+
+func TestWhatIsKeptIsOfOtherWorkloads(t *testing.T) {
+	one := func(workload string, seconds float64) sample {
+		return sample{Workload: workload, System: "fencerow", Entries: 10, cost: cost{Seconds: seconds}}
+	}
+	file := filepath.Join(t.TempDir(), "b.json")
+	first := results{
+		Runs:    []circumstances{{Workloads: []string{"a", "b", "e"}, Notes: []string{"first"}}},
+		Samples: []sample{one("a", 1), one("b", 1)},
+		Figures: []figure{{"e_p99", 7, "ms"}},
+	}
+	if err := first.keep(file); err != nil { // there is nothing yet
+		t.Fatal(err)
+	}
+	if err := first.write(file); err != nil {
+		t.Fatal(err)
+	}
+	second := results{
+		Runs:    []circumstances{{Workloads: []string{"b"}, Notes: []string{"second"}}},
+		Samples: []sample{one("b", 2)},
+	}
+	if err := second.keep(file); err != nil {
+		t.Fatal(err)
+	}
+	if got := second.rates("a", "fencerow")[0]; got != 10 {
+		t.Errorf("what is kept of a is %v, want 10", got)
+	}
+	if got := second.rates("b", "fencerow"); len(second.of("b", "fencerow")) != 1 || got[0] != 5 {
+		t.Errorf("of b there is %v, want the second run's alone", second.of("b", "fencerow"))
+	}
+	if !slices.Equal(second.Figures, first.Figures) {
+		t.Errorf("got the figures %v", second.Figures)
+	}
+	if len(second.Runs) != 2 || !slices.Equal(second.Runs[0].Workloads, []string{"a", "e"}) {
+		t.Errorf("got the runs %+v", second.Runs)
+	}
+	if err := os.WriteFile(file, []byte("{"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.keep(file); err == nil {
+		t.Error("a file that is no JSON: no error")
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -56,6 +57,7 @@ type options struct {
 	n, rounds     int
 	hold          time.Duration
 	short, tune   bool
+	keep          bool
 	jsonFile      string
 	chartFile     string
 	benchstatFile string
@@ -78,6 +80,8 @@ func parse(args []string, w io.Writer) (options, error) {
 	f.BoolVar(&o.tune, "tune", false,
 		"first try out settings of each system, and use the fastest in all workloads as its best")
 	f.StringVar(&o.jsonFile, "json", "", "file for the results and the ratios, such as docs/bench.json")
+	f.BoolVar(&o.keep, "keep", false,
+		"keep what the file of -json has of workloads that are not run, each with the date of its run")
 	f.StringVar(&o.chartFile, "chart", "", "SVG file for the chart, such as docs/bench.svg")
 	f.StringVar(&o.benchstatFile, "benchstat", "",
 		"file for the rounds of the drains in the format of benchstat")
@@ -87,6 +91,9 @@ func parse(args []string, w io.Writer) (options, error) {
 	}
 	if o.n < 1 || o.rounds < 1 || o.hold <= 0 {
 		return o, fmt.Errorf("-n, -rounds and -hold must be positive")
+	}
+	if o.keep && o.jsonFile == "" {
+		return o, fmt.Errorf("-keep needs -json")
 	}
 	if o.short {
 		o.n, o.rounds, o.hold = min(o.n, shortEntries), 1, min(o.hold, shortHold)
@@ -143,7 +150,7 @@ func run(ctx context.Context, args []string, w io.Writer) (err error) {
 		}
 	}()
 	b := &bench{options: o, server: s, out: w, best: map[string]*system{}}
-	b.results.Started = time.Now().UTC()
+	b.results.Runs = []circumstances{{Started: time.Now().UTC(), Workloads: []string{}, Notes: []string{}}}
 	if err := b.describe(ctx); err != nil {
 		return err
 	}
@@ -152,11 +159,17 @@ func run(ctx context.Context, args []string, w io.Writer) (err error) {
 			return fmt.Errorf("find the best settings: %w", err)
 		}
 	}
+	return errors.Join(b.measure(ctx, chosen), b.finish())
+}
+
+// measure runs workloads one after the other until one fails.
+func (b *bench) measure(ctx context.Context, chosen []workload) error {
 	for _, wl := range chosen {
-		fmt.Fprintf(w, "\n(%s) %s\n", wl.key, wl.title)
+		fmt.Fprintf(b.out, "\n(%s) %s\n", wl.key, wl.title)
 		if err := wl.run(ctx, b); err != nil {
 			return fmt.Errorf("workload %s: %w", wl.key, err)
 		}
+		b.run().Workloads = append(b.run().Workloads, wl.key)
 	}
-	return b.finish()
+	return nil
 }

@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"slices"
@@ -40,18 +42,25 @@ type figure struct {
 	Unit    string  `json:"unit"`
 }
 
-// results are all that a run found out.
+// circumstances are those of one run of the benchmark.
+type circumstances struct {
+	// Workloads are the keys of those that were measured in it, to their end.
+	Workloads []string  `json:"workloads"`
+	Started   time.Time `json:"started"`
+	Machine   string    `json:"machine"`
+	Server    string    `json:"server"`
+	Settings  []string  `json:"settings"`
+	Notes     []string  `json:"notes"`
+}
+
+// results are all that was found out, each workload in one run.
 type results struct {
 	// Ratios are the measures that the project promises; Others compare further systems and settings.
-	Ratios   []ratio   `json:"ratios"`
-	Others   []ratio   `json:"other_ratios"`
-	Figures  []figure  `json:"figures"`
-	Started  time.Time `json:"started"`
-	Machine  string    `json:"machine"`
-	Server   string    `json:"server"`
-	Settings []string  `json:"settings"`
-	Notes    []string  `json:"notes"`
-	Samples  []sample  `json:"samples"`
+	Ratios  []ratio         `json:"ratios"`
+	Others  []ratio         `json:"other_ratios"`
+	Figures []figure        `json:"figures"`
+	Runs    []circumstances `json:"runs"`
+	Samples []sample        `json:"samples"`
 }
 
 // comparison is a ratio to be made: of what over what, in one workload.
@@ -138,6 +147,43 @@ func (r *results) of(workload, system string) []sample {
 		}
 	}
 	return samples
+}
+
+// tuning is the key of the samples from the search for the best settings.
+const tuning = "tune"
+
+// only leaves nothing but what was found in the workloads that wanted accepts.
+func (r *results) only(wanted func(workload string) bool) {
+	r.Samples = slices.DeleteFunc(r.Samples, func(s sample) bool { return !wanted(s.Workload) })
+	r.Figures = slices.DeleteFunc(r.Figures, func(f figure) bool {
+		workload, _, _ := strings.Cut(f.Measure, "_")
+		return !wanted(workload)
+	})
+	for i := range r.Runs {
+		r.Runs[i].Workloads = slices.DeleteFunc(r.Runs[i].Workloads, func(w string) bool { return !wanted(w) })
+	}
+	r.Runs = slices.DeleteFunc(r.Runs, func(c circumstances) bool { return len(c.Workloads) == 0 })
+}
+
+// keep adds what a file of results has of workloads that were not measured this time. A file that does not
+// exist has none.
+func (r *results) keep(file string) error {
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var before results
+	if err := json.Unmarshal(text, &before); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	before.only(func(workload string) bool { return !slices.Contains(r.Runs[0].Workloads, workload) })
+	r.Samples = slices.Concat(before.Samples, r.Samples)
+	r.Figures = slices.Concat(before.Figures, r.Figures)
+	r.Runs = slices.Concat(before.Runs, r.Runs)
+	return nil
 }
 
 // write writes the results as JSON.
