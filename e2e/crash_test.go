@@ -132,7 +132,7 @@ SELECT count(DISTINCT outbox_id) FROM fencerow.ledger_outcome WHERE status = 'co
 	}
 	t.Logf("counted: %d kills, %d of them amid a batch; %d entries booked once each; %d sends, of which %d "+
 		"again because they were in flight at a kill (%d at once) and %d because they were answered and not "+
-		"recorded yet; leases of %s; %d claims recovered by the first claim after they expired that had room, after %s at the "+
+		"recorded yet; leases of %s; %d claims recovered by the next claim that had room, after %s at the "+
 		"median, %s at most",
 		len(killed), kills, s.enqueued, len(journal), open, crashConcurrency, answered,
 		crashLease, len(recoveries), recoveries[len(recoveries)/2], recoveries[len(recoveries)-1])
@@ -273,11 +273,11 @@ func (s *crashScene) recoveries(
 		if _, dead := killed[c.Worker]; !dead {
 			s.t.Errorf("a claim of %s expired, and it was never killed", c.Worker)
 		}
-		next := slices.IndexFunc(claims, func(n auditedClaim) bool { return !n.At.Before(c.ExpiresAt) })
 		by := by[c.Epoch]
-		for next >= 0 && claims[next].Xact != by && count[claims[next].Xact] == mostEnded {
-			next++ // it had its hands full, and the next one follows
-		}
+		next := slices.IndexFunc(claims, func(n auditedClaim) bool {
+			full := n.Xact != by && count[n.Xact] == mostEnded // the next one follows
+			return !n.At.Before(c.ExpiresAt) && !full
+		})
 		if next < 0 || claims[next].Xact != by {
 			s.t.Errorf("the claim of %s that ended at %s was not taken back by the next claim", c.Worker, c.ExpiresAt)
 			continue
