@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
-
-	"github.com/shopspring/decimal"
 )
 
 // Limits. Everything that a caller can pass is bounded by one of these.
@@ -169,54 +167,6 @@ func validTraceParent(s string) bool {
 }
 
 func isLowerHex(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }
-
-// ParseDecimal reads a decimal within the bounds of a cash delta, in canonical form (no trailing zeros after
-// the point). Exponents are refused: "1e999999999" is small as text and enormous as a number.
-func ParseDecimal(field, s string) (decimal.Decimal, error) {
-	if s == "" || len(s) > maxDecimalText || strings.Trim(s, "+-.0123456789") != "" {
-		return decimal.Decimal{}, &InputError{Field: field, Problem: "is not a plain decimal number such as -12.50"}
-	}
-	d, err := decimal.NewFromString(s)
-	if err != nil {
-		return decimal.Decimal{}, &InputError{Field: field, Problem: "is not a plain decimal number such as -12.50"}
-	}
-	d = CanonicalDecimal(d)
-	return d, checkDecimal(field, d)
-}
-
-// CanonicalDecimal strips trailing zeros after the point: equal numbers get equal text. A number whose
-// exponent is far out of bounds is returned as it is; validation refuses it.
-func CanonicalDecimal(d decimal.Decimal) decimal.Decimal {
-	if d.IsZero() {
-		return decimal.Decimal{}
-	}
-	if exp := d.Exponent(); exp >= 0 || exp < -maxDecimalText {
-		return d
-	}
-	text := d.StringFixed(-d.Exponent())
-	out, err := decimal.NewFromString(strings.TrimSuffix(strings.TrimRight(text, "0"), "."))
-	if err != nil {
-		panic("fencerow: a decimal's own text does not parse")
-	}
-	return out
-}
-
-func checkDecimal(field string, d decimal.Decimal) error {
-	if d.IsZero() {
-		return nil
-	}
-	exp := int(d.Exponent())
-	if exp < -maxDecimalText || exp > maxDecimalText || d.NumDigits() > 2*maxDecimalText {
-		return &InputError{Field: field, Problem: "has more than 38 digits or more than 18 after the point"}
-	}
-	d = CanonicalDecimal(d)
-	scale := max(0, -int(d.Exponent()))
-	whole := max(0, d.NumDigits()+int(d.Exponent()))
-	if scale > maxScale || whole+scale > maxDigits {
-		return &InputError{Field: field, Problem: "has more than 38 digits or more than 18 after the point"}
-	}
-	return nil
-}
 
 // ValidLedgerRef reports whether s may be stored as a ledger's reference: ^[A-Za-z0-9._:-]{1,64}$. Anything
 // else a ledger sends as its reference is dropped: it could be provider text.

@@ -106,7 +106,11 @@ func FuzzParseDecimal(f *testing.F) {
 		f.Add(seed)
 	}
 	plain := regexp.MustCompile(`\A[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)\z`)
+	for _, text := range edgeTexts {
+		f.Add(text)
+	}
 	f.Fuzz(func(t *testing.T, s string) {
+		shortAgrees(t, s)
 		d, err := ParseDecimal("cash_delta", s)
 		if !plain.MatchString(s) || len(s) > maxDecimalText {
 			if err == nil {
@@ -125,6 +129,9 @@ func FuzzParseDecimal(f *testing.F) {
 		}
 		if err == nil && (d.Rat().Cmp(want) != 0 || -d.Exponent() > maxScale) {
 			t.Fatalf("%q became %s with exponent %d", s, d, d.Exponent())
+		}
+		if written, err := decimal.NewFromString(s); err == nil {
+			canonicalAgrees(t, written)
 		}
 	})
 }
