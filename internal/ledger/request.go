@@ -51,6 +51,10 @@ func newFixedHeaders(c Config) fixedHeaders {
 	}
 }
 
+// maxHeaders is how many headers a delivery has at most. A map that grows to them costs more than one that
+// begins with the room.
+const maxHeaders = 10
+
 // message is one entry ready to be sent.
 type message struct {
 	entry  *fencerow.Entry
@@ -75,13 +79,12 @@ func (h *HTTP) newMessage(d fencerow.Delivery, token []string) *message {
 	}
 	fence, attempt := strconv.FormatInt(int64(d.Epoch), 10), strconv.Itoa(d.Attempt)
 	values := []string{key, fence, attempt, m.digest} // one allocation for all
-	m.header = http.Header{
-		headerKey:     values[0:1:1],
-		headerFence:   values[1:2:2],
-		headerAttempt: values[2:3:3],
-		headerDigest:  values[3:4:4],
-		headerType:    h.fixed.json,
-	}
+	m.header = make(http.Header, maxHeaders)
+	m.header[headerKey] = values[0:1:1]
+	m.header[headerFence] = values[1:2:2]
+	m.header[headerAttempt] = values[2:3:3]
+	m.header[headerDigest] = values[3:4:4]
+	m.header[headerType] = h.fixed.json
 	h.addCommon(m.header, e.TraceParent, token)
 	return m
 }
