@@ -93,19 +93,34 @@ candidate AS (
     WHERE NOT EXISTS (SELECT FROM due)
 ),
 ranked AS MATERIALIZED (
-    SELECT c.outbox_id, c.next_retry_at, c.last_epoch, c.expiry_count, c.attempt_count, c.life, c.delivery_uncertain, c.reason, c.reclaimed, row_number() OVER (ORDER BY c.next_retry_at, c.outbox_id) AS position
+    SELECT
+        c.outbox_id, c.next_retry_at, c.last_epoch, c.expiry_count, c.attempt_count, c.life, c.delivery_uncertain, c.reason, c.reclaimed
     FROM candidate c
+    ORDER BY c.next_retry_at, c.outbox_id
+    LIMIT 1 + $4::integer
+),
+front AS (
+    SELECT
+        r.outbox_id, r.next_retry_at, r.last_epoch, r.expiry_count, r.attempt_count, r.life, r.delivery_uncertain, r.reason, r.reclaimed
+    FROM ranked r
+    ORDER BY r.next_retry_at, r.outbox_id
+    LIMIT $4::integer
+),
+suspect AS MATERIALIZED (
+    SELECT r.next_retry_at, r.outbox_id
+    FROM ranked r
+    WHERE r.expiry_count >= 2
+    ORDER BY r.next_retry_at, r.outbox_id
+    LIMIT 1
 ),
 picked AS (
     SELECT
-        r.outbox_id, r.next_retry_at, r.last_epoch, r.expiry_count, r.attempt_count, r.life, r.delivery_uncertain, r.reason, r.reclaimed, r.position,
+        r.outbox_id, r.next_retry_at, r.last_epoch, r.expiry_count, r.attempt_count, r.life, r.delivery_uncertain, r.reason, r.reclaimed,
         r.attempt_count > 0 OR r.life > 1 OR r.expiry_count > 0 OR r.delivery_uncertain OR r.reason IS NOT NULL AS seasoned
-    FROM ranked r
-    WHERE r.position <= $4::integer
-        AND (
-            r.position = 1
-            OR r.position < (SELECT coalesce(min(s.position), 8001) FROM ranked s WHERE s.expiry_count >= 2)
-        )
+    FROM front r
+    WHERE NOT EXISTS (SELECT FROM suspect)
+        OR (r.next_retry_at, r.outbox_id) < (SELECT s.next_retry_at, s.outbox_id FROM suspect s)
+        OR r.outbox_id = (SELECT f.outbox_id FROM ranked f ORDER BY f.next_retry_at, f.outbox_id LIMIT 1)
 ),
 summary AS MATERIALIZED (
     SELECT
@@ -198,6 +213,7 @@ type ClaimBatchRow struct {
 // The floor, a due time below which a recent scan left nothing, spares the entries of finished rows that a held snapshot keeps in the
 // index. It is a hint: unless what lies above it fills the claim, the scan begins at the start.
 // What was freed is as it is marked now, and due, also if it had been claimed by force before its time.
+// One more than may be claimed tells whether something is left.
 // A row whose last two attempts ended by expiry is claimed alone: whatever kills its workers does not use up its neighbours' attempts.
 // Most rows are as they were enqueued; what happened to the others is told apart.
 func (q *Queries) ClaimBatch(ctx context.Context, arg ClaimBatchParams) (ClaimBatchRow, error) {
@@ -912,12 +928,16 @@ slot AS (
         updated_at = excluded.updated_at
     WHERE s.ledger_version IS NULL OR s.ledger_version < excluded.ledger_version
 ),
+seen AS MATERIALIZED (
+    SELECT DISTINCT f.slot_id
+    FROM finished f
+),
 seen_slot AS (
     INSERT INTO fencerow.ledger_slot (instance_key, slot_id)
-    SELECT DISTINCT $3::text, f.slot_id
-    FROM finished f
-    WHERE f.slot_id IS NOT NULL AND (f.slot_id IN (SELECT a.slot_id FROM accepted a)) IS NOT TRUE
-    ORDER BY f.slot_id
+    SELECT $3::text, s.slot_id
+    FROM seen s
+    WHERE s.slot_id IS NOT NULL AND (s.slot_id IN (SELECT a.slot_id FROM accepted a)) IS NOT TRUE
+    ORDER BY s.slot_id
     ON CONFLICT (instance_key, slot_id) DO NOTHING
 ),
 settled AS MATERIALIZED (
@@ -997,7 +1017,8 @@ type ClaimRecordRow struct {
 // test for the claim a hashed subplan; as a join the planner may pick a nested loop over a thousand by a thousand. NULLIF has it expect the
 // few rows that a run really has.
 // A snapshot counts only if its entry really ended here, in success, and is of the entry's own slot and currency.
-// A slot whose entries have finished without a snapshot is known too.
+// A slot whose entries have finished without a snapshot is known too. Apart from the order that they are written in, slots are told from one
+// another by hashing; with it, by sorting every row.
 // A skip is resolved by its own entry's success if that has no slot, or no snapshot, or one that was accepted; otherwise it is marked as
 // booked and waits for the next accepted snapshot of its slot. Plan: one probe of ledger_skip_open_entry a success; the booked ones by
 // ledger_skip_booked. However many skips are open, they are not read.

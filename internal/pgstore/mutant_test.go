@@ -219,7 +219,11 @@ var mutants = map[string]mutation{
 	},
 	"suspect claimed with others": {
 		rejectedBy: []string{"SuspectAtTheFrontIsClaimedAlone", "SuspectBehindOthersEndsTheClaimBeforeIt"},
-		queries:    []string{"ClaimBatch"}, pattern: `s\.expiry_count >= 2\)`, with: `s.expiry_count >= 1000)`,
+		queries:    []string{"ClaimBatch"}, pattern: `r\.expiry_count >= 2\s`, with: `r.expiry_count >= 1000 `,
+	},
+	"suspect at the front never claimed": {
+		rejectedBy: []string{"SuspectAtTheFrontIsClaimedAlone"},
+		queries:    []string{"ClaimBatch"}, pattern: `OR r\.outbox_id = \(SELECT`, with: `OR false AND r.outbox_id = (SELECT`,
 	},
 	"hold ignored": {
 		rejectedBy: []string{"HeldInstanceClaimsNothing"},
