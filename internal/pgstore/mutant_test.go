@@ -223,7 +223,8 @@ var mutants = map[string]mutation{
 	},
 	"suspect at the front never claimed": {
 		rejectedBy: []string{"SuspectAtTheFrontIsClaimedAlone"},
-		queries:    []string{"ClaimBatch"}, pattern: `OR r\.outbox_id = \(SELECT`, with: `OR false AND r.outbox_id = (SELECT`,
+		queries:    []string{"ClaimBatch"},
+		pattern:    `OR r\.outbox_id = \(SELECT`, with: `OR false AND r.outbox_id = (SELECT`,
 	},
 	"hold ignored": {
 		rejectedBy: []string{"HeldInstanceClaimsNothing"},
