@@ -32,6 +32,7 @@ type batch struct {
 	ready   []result
 	aside   []result // ambiguous results of a streak that may yet turn out to be the target's fault
 	giveUp  []fencerow.ReleaseRow
+	awaited bool // a worker waits until what is ready is written
 	// taken and written count the groups that the recorder took and wrote; groupWritten is closed with the next.
 	taken, written int
 	groupWritten   chan struct{}
@@ -118,15 +119,25 @@ func (b *batch) take(now instant) (row int, first, ok bool) {
 //
 // A worker whose delivery was slow waits until its result is written, so that a crash sends again no more
 // entries than deliveries run at once. A fast ledger would be slowed by that: what it answered while the
-// recorder wrote the group before is sent again too.
+// recorder gathered a group or wrote the one before is sent again too.
 func (b *batch) finish(r result, took time.Duration) {
+	waits := took >= slowDelivery && !r.release && r.lapse == nil
 	b.mu.Lock()
 	taken := b.taken
+	b.awaited = b.awaited || waits
 	b.finishLocked(r, took)
 	b.mu.Unlock()
-	if took >= slowDelivery && !r.release && r.lapse == nil {
+	if waits {
 		b.awaitWritten(taken)
 	}
+}
+
+// patient reports whether what is ready may wait for more: nobody waits for it, it is no [fullGroup] yet, and
+// rows are still to start. While none is, the claim is about to end, and its last record ends it.
+func (b *batch) patient() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !b.awaited && len(b.ready)*fullGroup < len(b.claim.Entries) && b.next < len(b.claim.Entries)
 }
 
 // slowDelivery is from when on a delivery takes long enough that waiting for its record beside it costs

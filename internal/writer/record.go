@@ -13,6 +13,11 @@ const (
 	// recordLinger is how long the recorder waits after the first result for others to write with it. A record
 	// costs about as long, and one of 20 rows costs almost as much as one of 100.
 	recordLinger = 2 * time.Millisecond
+	// longLinger is how long it waits in all, a recordLinger at a time, while the group is small, much is still
+	// to be delivered and nobody waits for it: a record costs the server about as much for 20 rows as for 200.
+	longLinger = 4 * recordLinger
+	// fullGroup is the part of a claim that is a group worth writing at once: a quarter.
+	fullGroup = 4
 	// The pauses between tries when the store is in trouble.
 	firstPause, lastPause = 50 * time.Millisecond, time.Second
 	// clockPause is how often the clocks are looked at while deliveries run. Timers stand still while a machine
@@ -42,17 +47,26 @@ func (w *Writer) record(b *batch) {
 			done = true
 		case <-alarm.C:
 		case <-b.arrived:
-			select {
-			case <-b.delivered:
-				done = true
-			case <-time.After(recordLinger):
-			}
+			done = b.gather()
 		}
 		g := w.collect(b, done)
 		w.recordOutcomes(b, g.results)
 		w.release(b, g.releases)
 		b.noteWritten()
 	}
+}
+
+// gather waits for others to be written with the first result. It reports whether all rows are delivered, so
+// that the last of a claim never wait.
+func (b *batch) gather() (delivered bool) {
+	for waited := time.Duration(0); waited == 0 || waited < longLinger && b.patient(); waited += recordLinger {
+		select {
+		case <-b.delivered:
+			return true
+		case <-time.After(recordLinger):
+		}
+	}
+	return false
 }
 
 // surviveRecorder ends a batch whose recorder panicked: what is not settled comes back when the lease
@@ -94,7 +108,7 @@ func (w *Writer) collect(b *batch, delivered bool) group {
 	g := group{results: b.ready, releases: b.giveUp}
 	aside := b.aside
 	busy, ended := b.busy, b.ended
-	b.ready, b.giveUp, b.aside, b.busy, b.ended = nil, nil, nil, 0, 0
+	b.ready, b.giveUp, b.aside, b.busy, b.ended, b.awaited = nil, nil, nil, 0, 0, false
 	b.taken++
 	b.mu.Unlock()
 

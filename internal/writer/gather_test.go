@@ -1,0 +1,88 @@
+package writer
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/fourblocks2020/fencerow"
+)
+
+// recordTimes delivers n entries, four at a time, and returns when each group was written and how long it all
+// took. The store takes no time.
+func recordTimes(
+	t *testing.T, n int, takes func(fencerow.Delivery) time.Duration,
+) (times []time.Duration, took time.Duration) {
+	t.Helper()
+	h := newHarness(t, func(c *Config) { c.BatchLimit = n })
+	h.ledger.set(func(ctx context.Context, d fencerow.Delivery) fencerow.Answer {
+		return after(takes(d), delivered())(ctx, d)
+	})
+	h.enqueue("e", n)
+	start := time.Now()
+	h.faults.before = map[string]func() error{"RecordOutcomes": func() error {
+		times = append(times, time.Since(start))
+		return nil
+	}}
+	h.runOnce()
+	equal(t, "completed", h.counts()[fencerow.StatusCompleted], int64(n))
+	return times, time.Since(start)
+}
+
+func TestGroupsGrowWhileNobodyWaits(t *testing.T) {
+	const fast = time.Millisecond
+	always := func(d time.Duration) func(fencerow.Delivery) time.Duration {
+		return func(fencerow.Delivery) time.Duration { return d }
+	}
+	atMost := func(t *testing.T, what string, got, most time.Duration) {
+		t.Helper()
+		if got > most {
+			t.Errorf("%s after %v, want %v at most", what, got, most)
+		}
+	}
+
+	bubble(t, "FastOnesAreWrittenTogether", func(t *testing.T) {
+		times, took := recordTimes(t, 400, always(fast))
+		if len(times) > 16 { // one each 8 ms
+			t.Errorf("%d groups", len(times))
+		}
+		equal(t, "the last are written at once: took", took, 100*fast)
+	})
+
+	bubble(t, "LinesOfAFewEndWithThem", func(t *testing.T) {
+		times, took := recordTimes(t, 4, always(fast))
+		equal(t, "groups", len(times), 1)
+		equal(t, "took", took, fast)
+	})
+
+	bubble(t, "FullGroupIsNotHeld", func(t *testing.T) {
+		times, _ := recordTimes(t, 40, always(fast)) // ten are there after three deliveries
+		atMost(t, "the first group", times[0], 3*fast+recordLinger)
+	})
+
+	bubble(t, "NoneIsHeldForLongOnceAllHaveStarted", func(t *testing.T) {
+		times, _ := recordTimes(t, 64, func(d fencerow.Delivery) time.Duration {
+			switch d.Entry.CorrelationID {
+			case "e-62", "e-63", "e-64":
+				return time.Second
+			}
+			return fast
+		})
+		atMost(t, "the group before the last", times[len(times)-2], 16*fast+recordLinger)
+	})
+
+	bubble(t, "SlowOnesAreWrittenAsSoonAsBefore", func(t *testing.T) {
+		times, _ := recordTimes(t, 400, always(slowDelivery))
+		equal(t, "the first group", times[0], slowDelivery+recordLinger)
+	})
+
+	bubble(t, "FastOnesEndTheirWaitForASlowOne", func(t *testing.T) {
+		times, _ := recordTimes(t, 400, func(d fencerow.Delivery) time.Duration {
+			if d.Entry.CorrelationID == "e-1" {
+				return slowDelivery
+			}
+			return fast
+		})
+		atMost(t, "the slow one's group", times[0], slowDelivery+recordLinger)
+	})
+}
