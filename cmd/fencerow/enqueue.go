@@ -76,7 +76,7 @@ func (c *enqueueCmd) Run(ctx context.Context, a *app) error {
 	if c.File == "" {
 		return c.enqueueOne(ctx, a)
 	}
-	in, size, closeInput, err := a.openLines(c.File)
+	in, size, closeInput, err := a.openLines(ctx, c.File)
 	if err != nil {
 		return a.finishEnqueue(enqueueDoc{}, err)
 	}
@@ -130,7 +130,7 @@ func (a *app) finishEnqueue(doc enqueueDoc, err error) error {
 }
 
 func (c *enqueueCmd) enqueueOne(ctx context.Context, a *app) error {
-	entry, err := c.entry(a.stdin)
+	entry, err := c.entry(ctx, a.stdin)
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (c *enqueueCmd) enqueueOne(ctx context.Context, a *app) error {
 }
 
 // entry reads the entry from the flags.
-func (c *enqueueCmd) entry(stdin io.Reader) (fencerow.NewEntry, error) {
+func (c *enqueueCmd) entry(ctx context.Context, stdin io.Reader) (fencerow.NewEntry, error) {
 	e := fencerow.NewEntry{
 		CorrelationID: fencerow.CorrelationID(orAbsent(c.CorrelationID)), EntryKind: orAbsent(c.EntryKind),
 		SlotID: fencerow.SlotID(orAbsent(c.SlotID)), Currency: orAbsent(c.Currency),
@@ -159,7 +159,7 @@ func (c *enqueueCmd) entry(stdin io.Reader) (fencerow.NewEntry, error) {
 		}
 	}
 	if c.PayloadFile != nil {
-		if e.Payload, err = readPayload(*c.PayloadFile, stdin); err != nil {
+		if e.Payload, err = readPayload(ctx, *c.PayloadFile, stdin); err != nil {
 			return e, err
 		}
 	}
@@ -179,7 +179,7 @@ func orAbsent(given *string) string {
 	return *given
 }
 
-func readPayload(path string, stdin io.Reader) ([]byte, error) {
+func readPayload(ctx context.Context, path string, stdin io.Reader) ([]byte, error) {
 	in := stdin
 	if path != "-" {
 		file, err := os.Open(path)
@@ -190,7 +190,10 @@ func readPayload(path string, stdin io.Reader) ([]byte, error) {
 		in = file
 	}
 	// One byte more than allowed, and the line break at the end, are enough to see that it is too large.
-	b, err := io.ReadAll(io.LimitReader(in, fencerow.MaxPayload+3))
+	b, err := io.ReadAll(io.LimitReader(stoppable(ctx, in), fencerow.MaxPayload+3))
+	if errors.Is(err, context.Canceled) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, usage("--payload-file", "cannot be read")
 	}

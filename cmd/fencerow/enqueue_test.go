@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -54,6 +55,48 @@ func TestEnqueueOneFromFlags(t *testing.T) {
 	shown := document[showDoc](t, c, 0, "show", "a")
 	if shown.CashDelta != "-0.1" || shown.EntryKind != "fee" || shown.Skip == nil || shown.TraceParent == nil {
 		t.Errorf("%+v", shown)
+	}
+}
+
+// A pipe whose other end stays silent does not keep the command from ending.
+func TestEnqueueThatWaitsForInputCanBeInterrupted(t *testing.T) {
+	t.Parallel()
+	db := pgtest.NewDatabase(t, schema)
+	for name, args := range map[string][]string{
+		"Lines":   {"enqueue", "-"},
+		"Payload": {"enqueue", "--correlation-id", "a", "--entry-kind", "fill", "--payload-file", "-"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			read, write, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer write.Close()
+			c := at(db.DSN(), desk)
+			c.pipe = read
+			cmd, stdout, stderr := c.start(t, args...)
+			if err := read.Close(); err != nil {
+				t.Fatal(err)
+			}
+			// More than a pipe holds: once it is written, the command reads.
+			if _, err := write.WriteString(strings.Repeat("\n", 200_000)); err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != 1 {
+				t.Errorf("status %d: %s", cmd.ProcessState.ExitCode(), stderr)
+			}
+			mustContain(t, stderr.String(), "interrupted")
+			if name == "Lines" {
+				mustContain(t, stdout.String(), "0 inserted")
+			}
+		})
+	}
+	if left := stored(t, db); len(left) > 0 {
+		t.Errorf("stored %v", left)
 	}
 }
 

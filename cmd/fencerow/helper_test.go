@@ -61,6 +61,7 @@ var schema = pgtest.NewTemplate(func(ctx context.Context, dsn string) error {
 type command struct {
 	env   []string
 	stdin string
+	pipe  *os.File // standard input instead of stdin
 }
 
 // at returns a command on a database, for an instance.
@@ -93,6 +94,9 @@ func (c command) start(t testing.TB, args ...string) (*exec.Cmd, *bytes.Buffer, 
 	cmd := exec.CommandContext(ctx, binary, args...)
 	cmd.Env = append([]string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}, c.env...)
 	cmd.Stdin = strings.NewReader(c.stdin)
+	if c.pipe != nil {
+		cmd.Stdin = c.pipe
+	}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Start(); err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -43,6 +44,8 @@ func (r *lineReader) next() (fencerow.NewEntry, error) {
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
 			return fencerow.NewEntry{}, failure("%sis longer than %d bytes", lineName(r.number), maxLine)
+		case errors.Is(err, context.Canceled):
+			return fencerow.NewEntry{}, err
 		case err != nil && !errors.Is(err, io.EOF):
 			return fencerow.NewEntry{}, failure("%scannot be read", lineName(r.number))
 		}
@@ -63,7 +66,9 @@ func (r *lineReader) next() (fencerow.NewEntry, error) {
 // openLines opens a file of lines, or standard input for "-". A regular file is checked whole first, so that
 // a bad line refuses it before anything is written; its size is returned for those who wait. closeInput is
 // never nil.
-func (a *app) openLines(path string) (in io.Reader, size int64, closeInput func(), err error) {
+func (a *app) openLines(
+	ctx context.Context, path string,
+) (in io.Reader, size int64, closeInput func(), err error) {
 	closeInput = func() {}
 	in = a.stdin
 	if path != "-" {
@@ -79,7 +84,7 @@ func (a *app) openLines(path string) (in io.Reader, size int64, closeInput func(
 	}
 	file, size := regularFile(in)
 	if file == nil {
-		return in, 0, closeInput, nil
+		return stoppable(ctx, in), 0, closeInput, nil
 	}
 	start, err := file.Seek(0, io.SeekCurrent)
 	if err == nil {
@@ -93,6 +98,17 @@ func (a *app) openLines(path string) (in io.Reader, size int64, closeInput func(
 		return nil, 0, func() {}, err
 	}
 	return in, size - start, closeInput, nil
+}
+
+// stoppable returns an input whose reads end with ctx: a terminal or a pipe may never give anything.
+func stoppable(ctx context.Context, in io.Reader) io.Reader {
+	read, write := io.Pipe()
+	context.AfterFunc(ctx, func() { _ = write.CloseWithError(ctx.Err()) }) // always nil
+	go func() {
+		_, err := io.Copy(write, in)
+		_ = write.CloseWithError(err) // always nil
+	}()
+	return read
 }
 
 // unopened says why a file cannot be opened, without its name: it may be a secret pasted into the wrong
