@@ -13,8 +13,8 @@ const (
 	// recordLinger is how long the recorder waits after the first result for others to write with it. A record
 	// costs about as long, and one of 20 rows costs almost as much as one of 100.
 	recordLinger = 2 * time.Millisecond
-	// longLinger is how long it waits in all, a recordLinger at a time, while the group is small, much is still
-	// to be delivered and nobody waits for it: a record costs the server about as much for 20 rows as for 200.
+	// longLinger is how long it waits in all, a recordLinger at a time, while the group is small, rows are still
+	// to start and nobody waits for it: each record costs the server about half a millisecond beside its rows.
 	longLinger = 4 * recordLinger
 	// fullGroup is the part of a claim that is a group worth writing at once: a quarter.
 	fullGroup = 4
