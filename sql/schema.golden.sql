@@ -131,7 +131,7 @@ CREATE TABLE fencerow.ledger_pending (
 )
 WITH (autovacuum_vacuum_insert_scale_factor=0.2, autovacuum_vacuum_scale_factor=0.02, fillfactor=90);
 
-CREATE INDEX ledger_pending_due ON fencerow.ledger_pending USING btree (instance_key, next_retry_at, outbox_id);
+CREATE INDEX ledger_pending_due ON fencerow.ledger_pending USING btree (instance_key, next_retry_at, outbox_id) WHERE (instance_key IS NOT NULL);
 
 CREATE POLICY ledger_pending_wall ON fencerow.ledger_pending
 USING (COALESCE((instance_key = ANY (ARRAY( SELECT (r.instance_key)::text AS instance_key

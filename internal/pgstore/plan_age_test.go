@@ -51,8 +51,8 @@ func preparedRecord(t *testing.T, conn *pgx.Conn) (plan string) {
 	return plan
 }
 
-// A queue is almost empty when the first entry of the morning is claimed, and analyzed as such. By the plans
-// of that moment recording reads all pending rows; the server keeps them until it analyzes the table again.
+// A queue is almost empty when the first entry of the morning is claimed, and analyzed as such. The plans of
+// that moment expect one row; the server keeps them until it analyzes the table again.
 func TestPlansOfAnAlmostEmptyQueueAreMadeAnew(t *testing.T) {
 	t.Parallel()
 	database := pgtest.NewDatabase(t, schema)
