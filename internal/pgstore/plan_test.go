@@ -135,7 +135,7 @@ func arguments(sql string, values map[string]string) string {
 }
 
 // Rows that are looked up by id are found by the primary key, also by statistics from when their instance, or
-// everybody, had nothing pending: by those, reading all rows of an index for each id looks cheaper, or the same.
+// everybody, had nothing pending: by those, reading a whole index for each id looks cheaper, or the same.
 func TestRowsAreFoundByTheirIDsWhateverTheStatisticsSay(t *testing.T) {
 	t.Parallel()
 	for when, analyzed := range map[string]string{
