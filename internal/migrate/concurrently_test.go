@@ -3,6 +3,7 @@ package migrate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -73,4 +74,44 @@ SELECT count(*) FROM pg_stat_progress_create_index WHERE datname = current_datab
 	mustUp(t, r, Change{2, latest(t)})
 	mustHaveInvalidIndexes(t, watcher, 0)
 	mustMatch(t, r, sql.Golden)
+}
+
+// An idle session that has read the table keeps the old index from being dropped, however often that is tried.
+// Claims keep an index that is valid meanwhile.
+func TestTheIndexOfDueRowsIsValidHoweverOftenItsReplacementFails(t *testing.T) {
+	t.Parallel()
+	for _, to := range []int{9, 8} { // up, and down
+		t.Run(fmt.Sprintf("ToVersion%d", to), func(t *testing.T) {
+			t.Parallel()
+			r, db := newRunnerOn(t)
+			mustTo(t, r, 17-to)
+			watcher := db.Connect(t)
+			mustBeValid := func(step string) {
+				t.Helper()
+				valid := one[bool](t, watcher, `
+SELECT EXISTS (
+    SELECT FROM pg_index WHERE indexrelid = to_regclass('fencerow.ledger_pending_due') AND indisvalid AND indisready
+)`)
+				if !valid {
+					t.Fatalf("%s: there is no valid index of due rows", step)
+				}
+			}
+			reader := begin(t, db, "SELECT count(*) FROM fencerow.ledger_pending")
+			impatient := runnerFor(t, db.DSN(pgtest.With("statement_timeout", "300")))
+			for range 3 {
+				if err := impatient.to(t.Context(), to); err == nil {
+					t.Fatal("an index was dropped that a transaction holds a lock on the table of")
+				}
+				mustBeValid("after a failure")
+			}
+			run(t, reader, "COMMIT")
+			mustTo(t, r, to)
+			mustBeValid("at the end")
+			spare := one[int](t, watcher, `
+SELECT count(*) FROM pg_class WHERE relname IN ('ledger_pending_due_old', 'ledger_pending_due_next')`)
+			if spare != 0 {
+				t.Errorf("%d indexes are left over", spare)
+			}
+		})
+	}
 }
