@@ -146,6 +146,7 @@ claim AS (
         greatest(
             (extract(epoch FROM m.at) * 1000000)::bigint,
             1 + (SELECT coalesce(max(r.last_epoch), 0) FROM ranked r),
+            1 + (SELECT coalesce(max(k.last_epoch), 0) FROM marked k),
             $6::bigint
         ),
         m.at,

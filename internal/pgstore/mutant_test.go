@@ -212,6 +212,14 @@ var mutants = map[string]mutation{
 		pattern: `1 \+ \(SELECT coalesce\(max\(r\.last_epoch\), 0\) FROM ranked r\)`,
 		with:    `1`,
 	},
+	"epoch below that of a freed row": {
+		rejectedBy: []string{"EpochOfAFreedRowThatIsNotPickedCountsToo"},
+		queries: []string{
+			"ClaimBatch",
+		},
+		pattern: `1 \+ \(SELECT coalesce\(max\(k\.last_epoch\), 0\) FROM marked k\)`,
+		with:    `1`,
+	},
 	"attempt not counted on reclaim": {
 		rejectedBy: []string{"ExpiryIsOneMoreAttempt"},
 		queries:    []string{"ClaimBatch"}, pattern: `attempt_count = least\(p\.attempt_count, 2147483646\) \+ 1`,

@@ -27,6 +27,7 @@ func epochCases() []testCase {
 		})},
 		{"EpochSurvivesExpiryFoundByATargetedClaim", epochSurvivesTargeted},
 		{"EpochOfAFreedRowCountsToo", epochOfAFreedRow},
+		{"EpochOfAFreedRowThatIsNotPickedCountsToo", epochOfAFreedRowBehindOthers},
 		{"ProcessNeverGoesBelowAnEpochItHasSeen", processRemembersItsEpoch},
 		{"EpochIsLikeTheClock", epochIsLikeTheClock},
 	}
@@ -112,6 +113,18 @@ func epochOfAFreedRow(s *scene) {
 	c := s.worker(s.key).one(refs[0])
 	rises(s, farEpoch, first.Epoch, c.Epoch)
 	rises(s, first.Epoch, s.worker(s.key).one(refs[1]).Epoch)
+}
+
+// epochOfAFreedRowBehindOthers frees the rows of two claims behind a due one, and claims that one alone.
+func epochOfAFreedRowBehindOthers(s *scene) {
+	refs := s.fill(3)
+	s.world.SetLastEpoch(s.key, refs[2].id, farEpoch)
+	s.worker(s.key).one(refs[1])
+	last := s.worker(s.key).one(refs[2])
+	s.world.Advance(lease + tolerance)
+	c := s.worker(s.key).claim(1)
+	s.sameRows(c, refs[0])
+	rises(s, farEpoch, last.Epoch, c.Epoch)
 }
 
 func processRemembersItsEpoch(s *scene) {
