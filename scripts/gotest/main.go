@@ -28,25 +28,28 @@ func main() {
 	alone := flag.String("alone", "", "those of the `packages` that are tested one after the other")
 	flag.Parse()
 	// An interrupt from the terminal reaches go test, too; this process waits for its end and reports.
-	signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGTERM)
+	stopped := make(chan os.Signal, 1)
+	signal.Notify(stopped, os.Interrupt, syscall.SIGTERM)
 	runs, err := plan(strings.Fields(*packages), strings.Fields(*alone), flag.Args())
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "gotest: %v\n", err)
 		os.Exit(1)
 	}
 	r := newReport(os.Stdout)
-	status := 0
 	for _, args := range runs {
-		if s := test(r, args, *allowSkips); status == 0 {
-			status = s
+		if testErr := test(r, args); err == nil {
+			err = testErr
+		}
+		if len(stopped) > 0 {
+			break
 		}
 	}
 	fmt.Printf("%d passed, %d failed, %d skipped\n", r.passed, r.failed, r.skipped)
-	os.Exit(status)
+	os.Exit(verdict(r, err, *allowSkips))
 }
 
-// test runs go test once. It returns the exit status of this run and those before.
-func test(r *report, args []string, allowSkips bool) int {
+// test runs go test once and adds what came of it to the report.
+func test(r *report, args []string) error {
 	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
 	cmd.Stderr = os.Stderr
 	output, err := cmd.StdoutPipe()
@@ -55,17 +58,17 @@ func test(r *report, args []string, allowSkips bool) int {
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "gotest: %v\n", err)
-		return 1
+		return err
 	}
 	if err := r.read(output); err != nil {
 		fmt.Fprintf(os.Stderr, "gotest: read the events of go test: %v\n", err)
 		_ = cmd.Wait() // the events are lost either way
-		return 1
+		return err
 	}
-	return verdict(r, cmd.Wait(), allowSkips)
+	return cmd.Wait()
 }
 
-// verdict turns the counts and the end of go test into an exit status.
+// verdict turns the counts and the first error of go test into an exit status.
 func verdict(r *report, waitErr error, allowSkips bool) int {
 	exit, isExit := errors.AsType[*exec.ExitError](waitErr)
 	switch {
