@@ -88,8 +88,12 @@ func (b *bench) add(s sample) {
 // collectGarbage lets each measurement begin with a small heap: the one before leaves none of its work.
 func collectGarbage() { runtime.GC() }
 
-// finish writes what was asked for. What was found in a workload that failed is left out.
+// finish writes what was asked for. What was found in a workload that failed is left out; if there is nothing
+// else, no file is touched.
 func (b *bench) finish() error {
+	if len(b.run().Workloads) == 0 {
+		return nil
+	}
 	b.results.only(func(workload string) bool { return slices.Contains(b.run().Workloads, workload) })
 	if b.keep {
 		if err := b.results.keep(b.jsonFile); err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -194,6 +195,29 @@ func TestWhatIsKeptIsOfOtherWorkloads(t *testing.T) {
 	}
 	if err := second.keep(file); err == nil {
 		t.Error("a file that is no JSON: no error")
+	}
+}
+
+func TestRunThatFoundNothingTouchesNoFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "b.json")
+	for _, before := range []string{"", `{"runs":[{"workloads":["a"]}]}`} {
+		if before != "" {
+			if err := os.WriteFile(file, []byte(before), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, keep := range []bool{false, true} {
+			b := bench{options: options{jsonFile: file, keep: keep}, out: io.Discard}
+			b.results.Runs = []circumstances{{}}
+			b.results.Samples = []sample{{Workload: "a", System: "fencerow", Entries: 1}} // of one that failed
+			if err := b.finish(); err != nil {
+				t.Fatal(err)
+			}
+			after, err := os.ReadFile(file)
+			if before == "" && err == nil || string(after) != before {
+				t.Errorf("keep %t: the file has %q, want %q", keep, after, before)
+			}
+		}
 	}
 }
 
