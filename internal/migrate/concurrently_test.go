@@ -76,8 +76,8 @@ SELECT count(*) FROM pg_stat_progress_create_index WHERE datname = current_datab
 	mustMatch(t, r, sql.Golden)
 }
 
-// An idle session that has read the table keeps the old index from being dropped, however often that is tried.
-// Claims keep an index that is valid meanwhile.
+// An idle session that has read the table keeps the old index from being dropped, however often that is
+// tried. Claims keep an index that is valid meanwhile.
 func TestTheIndexOfDueRowsIsValidHoweverOftenItsReplacementFails(t *testing.T) {
 	t.Parallel()
 	for _, to := range []int{9, 8} { // up, and down
@@ -90,7 +90,9 @@ func TestTheIndexOfDueRowsIsValidHoweverOftenItsReplacementFails(t *testing.T) {
 				t.Helper()
 				valid := one[bool](t, watcher, `
 SELECT EXISTS (
-    SELECT FROM pg_index WHERE indexrelid = to_regclass('fencerow.ledger_pending_due') AND indisvalid AND indisready
+    SELECT
+    FROM pg_index
+    WHERE indexrelid = to_regclass('fencerow.ledger_pending_due') AND indisvalid AND indisready
 )`)
 				if !valid {
 					t.Fatalf("%s: there is no valid index of due rows", step)
