@@ -107,6 +107,7 @@ type world struct {
 	daemons  []*process
 	// mutants is the directory of mutated programs to use, and mutation what is in force; both empty as a rule.
 	mutants, mutation string
+	seeing            sync.Mutex      // guards rendered while a row asks from several goroutines
 	rendered          strings.Builder // of the row that runs
 }
 
@@ -147,7 +148,9 @@ func (w *world) row(t testing.TB) {
 // see searches what was rendered somewhere, and keeps it as what this row has rendered.
 func (w *world) see(where, text string, allowed ...secret) {
 	w.t.Helper()
+	w.seeing.Lock()
 	w.rendered.WriteString(where + ":\n" + text + "\n")
+	w.seeing.Unlock()
 	w.search(where, text, allowed...)
 }
 
