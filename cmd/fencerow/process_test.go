@@ -5,6 +5,7 @@ import (
 	"net"
 	"strings"
 	"syscall"
+	"sync"
 	"testing"
 	"time"
 
@@ -163,8 +164,21 @@ CREATE OR REPLACE FUNCTION fencerow.oldest_program() RETURNS integer LANGUAGE sq
 	mustContain(t, c.want(t, 1, "migrate", "up").stderr, "schema_newer")
 }
 
-// startDaemon runs a daemon that polls once at its start and then not for an hour, and returns the address of
-// its ops listener.
+// polledOnce tells when its first poll is over.
+type polledOnce struct {
+	daemon.Writer
+
+	once sync.Once
+	done chan struct{}
+}
+
+func (w *polledOnce) Poll(ctx context.Context) (writer.PollResult, error) {
+	defer w.once.Do(func() { close(w.done) })
+	return w.Writer.Poll(ctx)
+}
+
+// startDaemon runs a daemon that polls once and then not for an hour, and returns the address of its ops
+// listener once that poll is over: what is enqueued from then on waits.
 func startDaemon(t *testing.T, dsn, ledgerURL, tokenFile string) string {
 	t.Helper()
 	store := openTestStore(t, dsn)
@@ -185,6 +199,7 @@ func startDaemon(t *testing.T, dsn, ledgerURL, tokenFile string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	first := &polledOnce{Writer: w, done: make(chan struct{})}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -192,7 +207,7 @@ func startDaemon(t *testing.T, dsn, ledgerURL, tokenFile string) string {
 	address := listener.Addr().String()
 	_ = listener.Close() // for the daemon to bind
 	d, err := daemon.New(daemon.Config{
-		Store: store, Writers: []daemon.Writer{w}, Observer: observer, Worker: "daemon",
+		Store: store, Writers: []daemon.Writer{first}, Observer: observer, Worker: "daemon",
 		Interval: time.Hour, Grace: time.Second,
 		OpsListen: address, OpsTokenFile: tokenFile,
 		Slots: slots.NewBuilder(store, desk, "worker-1", slots.CountersOf(observer)),
@@ -202,7 +217,10 @@ func startDaemon(t *testing.T, dsn, ledgerURL, tokenFile string) string {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- d.Run(ctx) }()
+	go func() {
+		defer close(ended)
+		ended <- d.Run(ctx)
+	}()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -212,6 +230,11 @@ func startDaemon(t *testing.T, dsn, ledgerURL, tokenFile string) string {
 	client, err := daemon.NewClient("http://"+address, fencerow.Secret{})
 	if err != nil {
 		t.Fatal(err)
+	}
+	select {
+	case err := <-ended:
+		t.Fatalf("the daemon ended: %v", err)
+	case <-first.done:
 	}
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()

@@ -4,7 +4,7 @@
 -- It is partial now, by a condition that always holds: what asks for an instance's rows implies it, a lookup by number does not.
 --
 -- Claims need the index at every moment, also while this fails and is run again: the new one takes its name in one step with the old one
--- giving it up, and what is dropped before or after has another name.
+-- giving it up, and what is dropped before or after has another name. Whatever an interrupted run left behind, the next one ends as it should.
 -- Oldest program: 6
 SET lock_timeout = '1min';
 DROP INDEX CONCURRENTLY IF EXISTS fencerow.ledger_pending_due_old;
@@ -13,11 +13,11 @@ CREATE INDEX CONCURRENTLY ledger_pending_due_next ON fencerow.ledger_pending (in
 WHERE instance_key IS NOT NULL;
 DO $$
 BEGIN
-    ALTER INDEX fencerow.ledger_pending_due RENAME TO ledger_pending_due_old;
+    ALTER INDEX IF EXISTS fencerow.ledger_pending_due RENAME TO ledger_pending_due_old;
     ALTER INDEX fencerow.ledger_pending_due_next RENAME TO ledger_pending_due;
 END
 $$;
-DROP INDEX CONCURRENTLY fencerow.ledger_pending_due_old;
+DROP INDEX CONCURRENTLY IF EXISTS fencerow.ledger_pending_due_old;
 RESET lock_timeout;
 
 ---- create above / drop below ----
@@ -29,9 +29,9 @@ DROP INDEX CONCURRENTLY IF EXISTS fencerow.ledger_pending_due_next;
 CREATE INDEX CONCURRENTLY ledger_pending_due_next ON fencerow.ledger_pending (instance_key, next_retry_at, outbox_id);
 DO $$
 BEGIN
-    ALTER INDEX fencerow.ledger_pending_due RENAME TO ledger_pending_due_old;
+    ALTER INDEX IF EXISTS fencerow.ledger_pending_due RENAME TO ledger_pending_due_old;
     ALTER INDEX fencerow.ledger_pending_due_next RENAME TO ledger_pending_due;
 END
 $$;
-DROP INDEX CONCURRENTLY fencerow.ledger_pending_due_old;
+DROP INDEX CONCURRENTLY IF EXISTS fencerow.ledger_pending_due_old;
 RESET lock_timeout;
