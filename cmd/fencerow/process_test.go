@@ -4,8 +4,8 @@ import (
 	"context"
 	"net"
 	"strings"
-	"syscall"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
