@@ -10,7 +10,7 @@ import (
 
 	"github.com/shopspring/decimal"
 
-	"github.com/fourblocks2020/fencerow/internal/ledger/jsonwalk/walktest"
+	"github.com/fourblocks2020/fencerow/internal/jsonwalk/walktest"
 )
 
 func ExampleEntry_AppendDocument() {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/fourblocks2020/fencerow/internal/jsonwalk"
 )
 
 // Limits. Everything that a caller can pass is bounded by one of these.
@@ -103,45 +105,29 @@ func (n *NewEntry) Validate() error {
 	return checkPayload(n.Payload)
 }
 
+// checkPayload takes one look at what is as it should be, and more at the rest, to say why it is not.
 func checkPayload(p json.RawMessage) error {
-	const field = "payload"
+	if len(p) <= MaxPayload && utf8.Valid(p) && jsonwalk.IsObjectWithin(p, MaxPayloadDepth) {
+		return nil
+	}
+	var problem string
 	switch {
 	case len(p) == 0:
-		return &InputError{Field: field, Problem: "is missing; give a JSON object"}
+		problem = "is missing; give a JSON object"
 	case len(p) > MaxPayload:
-		return &InputError{Field: field, Problem: "is larger than " + itoa(MaxPayload) + " bytes"}
+		problem = "is larger than " + itoa(MaxPayload) + " bytes"
 	case !utf8.Valid(p):
-		return &InputError{Field: field, Problem: "is not valid UTF-8"}
+		problem = "is not valid UTF-8"
 	case bytes.IndexByte(p, 0) >= 0:
-		return &InputError{Field: field, Problem: "holds a NUL byte"}
+		problem = "holds a NUL byte"
 	case !json.Valid(p):
-		return &InputError{Field: field, Problem: "is not valid JSON"}
+		problem = "is not valid JSON"
 	case bytes.TrimLeft(p, " \t\r\n")[0] != '{':
-		return &InputError{Field: field, Problem: "is not a JSON object"}
-	case jsonDepth(p) > MaxPayloadDepth:
-		return &InputError{Field: field, Problem: "is nested deeper than " + itoa(MaxPayloadDepth) + " levels"}
+		problem = "is not a JSON object"
+	default:
+		problem = "is nested deeper than " + itoa(MaxPayloadDepth) + " levels"
 	}
-	return nil
-}
-
-// jsonDepth returns the deepest nesting of valid JSON.
-func jsonDepth(p []byte) int {
-	depth, deepest, quoted := 0, 0, false
-	for i := 0; i < len(p); i++ {
-		switch c := p[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{' || c == '[':
-			depth++
-			deepest = max(deepest, depth)
-		case c == '}' || c == ']':
-			depth--
-		}
-	}
-	return deepest
+	return &InputError{Field: "payload", Problem: problem}
 }
 
 func validKind(s string) bool {

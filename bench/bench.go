@@ -64,11 +64,21 @@ func processor() string {
 	return "unknown processor"
 }
 
-// rounds measures each of several contestants once a round. The order turns with the rounds.
+// rounds measures each of several contestants once a round, or those of them that were asked for. The order
+// turns with the rounds.
 func (b *bench) rounds(key string, contestants []string, measure func(i, round int) error) error {
+	wanted := make([]int, 0, len(contestants))
+	for i, name := range contestants {
+		if b.options.only == "" || slices.Contains(strings.Split(b.options.only, ","), name) {
+			wanted = append(wanted, i)
+		}
+	}
+	if len(wanted) == 0 {
+		return fmt.Errorf("%q is none of %s", b.options.only, strings.Join(contestants, ", "))
+	}
 	for round := range b.options.rounds {
-		for i := range contestants {
-			turn := (i + round) % len(contestants)
+		for i := range wanted {
+			turn := wanted[(i+round)%len(wanted)]
 			if err := measure(turn, round); err != nil {
 				b.print(key) // what was measured so far is not lost
 				return err

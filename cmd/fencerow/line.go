@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/fourblocks2020/fencerow"
-	"github.com/fourblocks2020/fencerow/internal/ledger/jsonwalk"
+	"github.com/fourblocks2020/fencerow/internal/jsonwalk"
 )
 
 // The members of an entry's line, which `fencerow enqueue` reads and `fencerow legacy export` writes.

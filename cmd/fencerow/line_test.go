@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/fourblocks2020/fencerow"
-	"github.com/fourblocks2020/fencerow/internal/ledger/jsonwalk"
-	"github.com/fourblocks2020/fencerow/internal/ledger/jsonwalk/walktest"
+	"github.com/fourblocks2020/fencerow/internal/jsonwalk"
+	"github.com/fourblocks2020/fencerow/internal/jsonwalk/walktest"
 )
 
 // A line is an entry exactly where a reading by encoding/json, member by member, says so, and the same one;

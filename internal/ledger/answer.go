@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/fourblocks2020/fencerow"
-	"github.com/fourblocks2020/fencerow/internal/ledger/jsonwalk"
+	"github.com/fourblocks2020/fencerow/internal/jsonwalk"
 )
 
 // The words of an answer's result.

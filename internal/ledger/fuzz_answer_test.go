@@ -13,8 +13,8 @@ import (
 	"github.com/shopspring/decimal"
 
 	"github.com/fourblocks2020/fencerow"
-	"github.com/fourblocks2020/fencerow/internal/ledger/jsonwalk"
-	"github.com/fourblocks2020/fencerow/internal/ledger/jsonwalk/walktest"
+	"github.com/fourblocks2020/fencerow/internal/jsonwalk"
+	"github.com/fourblocks2020/fencerow/internal/jsonwalk/walktest"
 )
 
 // answeredEntry is what the answers of the fuzz targets are about.

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/fourblocks2020/fencerow/internal/ledger/jsonwalk"
+	"github.com/fourblocks2020/fencerow/internal/jsonwalk"
 )
 
 // problemKind is what the body of a 400, 409 or 422 says, as far as we understand it.

@@ -9,7 +9,7 @@ import (
 	"github.com/shopspring/decimal"
 
 	"github.com/fourblocks2020/fencerow"
-	"github.com/fourblocks2020/fencerow/internal/ledger/jsonwalk"
+	"github.com/fourblocks2020/fencerow/internal/jsonwalk"
 )
 
 // entryDocument is what the ledger reads of a body. The raw values alias it.

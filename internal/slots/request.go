@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/fourblocks2020/fencerow"
-	"github.com/fourblocks2020/fencerow/internal/ledger/jsonwalk"
+	"github.com/fourblocks2020/fencerow/internal/jsonwalk"
 )
 
 // Subject is what requests are sent to over NATS.

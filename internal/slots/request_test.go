@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/fourblocks2020/fencerow"
-	"github.com/fourblocks2020/fencerow/internal/ledger/jsonwalk/walktest"
+	"github.com/fourblocks2020/fencerow/internal/jsonwalk/walktest"
 )
 
 func TestRequestsAreReadStrictly(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/fourblocks2020/fencerow/internal/ledger/jsonwalk/walktest"
+	"github.com/fourblocks2020/fencerow/internal/jsonwalk/walktest"
 )
 
 func TestMembersKeepNamesAndRawValues(t *testing.T) {

@@ -1,7 +1,7 @@
 // Package jsonwalk reads the members of a JSON object in place: exact names, raw values, no intermediate
-// tree. Answers of a ledger are read with it, because encoding/json matches names without regard to case,
-// takes the last of two equal names and turns numbers into floats; each of these would let a doubtful answer
-// pass as a clear one.
+// tree. Payloads are checked with it. Answers of a ledger are read with it, because encoding/json matches names
+// without regard to case, takes the last of two equal names and turns numbers into floats; each of these would
+// let a doubtful answer pass as a clear one.
 package jsonwalk
 
 import (
@@ -13,9 +13,12 @@ import (
 
 // IsObject reports whether doc is valid JSON, nested at most [MaxDepth] deep, and an object. [Members]
 // accepts only such a document.
-func IsObject(doc []byte) bool {
+func IsObject(doc []byte) bool { return IsObjectWithin(doc, MaxDepth) }
+
+// IsObjectWithin is [IsObject] with a bound of its own, of at most [MaxDepth].
+func IsObjectWithin(doc []byte, depth int) bool {
 	i := skipSpace(doc, 0)
-	return i < len(doc) && doc[i] == '{' && valid(doc)
+	return i < len(doc) && doc[i] == '{' && valid(doc, depth)
 }
 
 // Members yields the name and the raw value of each member, in order, duplicates included. object must
