@@ -69,12 +69,12 @@ func processor() string {
 func (b *bench) rounds(key string, contestants []string, measure func(i, round int) error) error {
 	wanted := make([]int, 0, len(contestants))
 	for i, name := range contestants {
-		if b.options.only == "" || slices.Contains(strings.Split(b.options.only, ","), name) {
+		if b.only == "" || slices.Contains(strings.Split(b.only, ","), name) {
 			wanted = append(wanted, i)
 		}
 	}
 	if len(wanted) == 0 {
-		return fmt.Errorf("%q is none of %s", b.options.only, strings.Join(contestants, ", "))
+		return fmt.Errorf("%q is none of %s", b.only, strings.Join(contestants, ", "))
 	}
 	for round := range b.options.rounds {
 		for i := range wanted {

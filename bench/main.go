@@ -72,8 +72,8 @@ func parse(args []string, w io.Writer) (options, error) {
 	f.StringVar(&o.run, "run", "all", "workloads, separated by commas: "+listWorkloads())
 	f.StringVar(&o.systems, "systems", "", "systems of workload a, by commas, instead of all: "+
 		strings.Join(systemNames(), ", ")+"; each may have settings, such as river/workers=500/cooldown=1ms")
-	f.StringVar(&o.only, "only", "", "contestants of workloads b to d, f, g and j, by commas and as a run names "+
-		"them, instead of all")
+	f.StringVar(&o.only, "only", "",
+		"contestants of workloads b to d, f, g and j, by commas and as a run names them, instead of all")
 	f.IntVar(&o.n, "n", 200_000, "entries of a drain")
 	f.IntVar(&o.rounds, "rounds", 3, "rounds of each measurement")
 	f.DurationVar(&o.hold, "hold", time.Minute,

@@ -16,7 +16,7 @@ import (
 	"github.com/fourblocks2020/fencerow/internal/pgtest"
 )
 
-const latest = 9 // the newest version of the schema
+const latest = 10 // the newest version of the schema
 
 // migrated is the document of `migrate up` and `migrate down`.
 type migrated struct{ From, To int }

@@ -53,6 +53,28 @@ func TestEntryCommitsAndRollsBackWithTheCallersTransaction(t *testing.T) {
 	}
 }
 
+// A server remembers 64 subtransactions of a transaction; beyond, every other session pays for looking them
+// up.
+func TestEnqueueTakesNoSubtransaction(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	tx := begin(t, pool, "")
+	for _, id := range []string{"a", "b", "a"} {
+		if _, err := outbox.Enqueue(t.Context(), tx, desk, newEntry(id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const rows = `
+SELECT count(*) FILTER (WHERE xmin = pg_current_xact_id()::xid), count(*)
+FROM (SELECT xmin FROM fencerow.ledger_outbox UNION ALL SELECT xmin FROM fencerow.ledger_pending) AS r`
+	var own, all int
+	err := tx.QueryRow(t.Context(), rows).Scan(&own, &all)
+	if err != nil || own != 4 || all != 4 {
+		t.Errorf("%d of %d rows are of the transaction itself: %v", own, all, err)
+	}
+	commit(t, tx)
+}
+
 func TestEqualContentIsADuplicateOfTheFirst(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)

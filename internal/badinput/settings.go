@@ -73,7 +73,7 @@ var rules = map[string]rule{
 	"CASH_DELTA_SLOT":  optional(graphic(128)),
 	"FORCE_DUE":        yesNo,
 	"LEGACY_OUTBOX_ID": whole("1", maxInt64),
-	"MIGRATE_TO":       whole("0", "9"), // of these values: those that are versions
+	"MIGRATE_TO":       whole("0", "10"), // of these values: those that are versions
 	"PENDING_AFTER":    optional(nothing),
 	"PENDING_LIMIT":    whole("1", "10000"),
 	"PRUNE_LIMIT":      whole("0", maxInt64),

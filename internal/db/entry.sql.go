@@ -10,11 +10,64 @@ import (
 	"time"
 )
 
-const EntryEnqueueMany = `-- name: EntryEnqueueMany :many
+const EntryEnqueue = `-- name: EntryEnqueue :one
 SELECT
-    e.entry_position::integer AS entry_position,
     e.entry_id::bigint AS entry_id,
     e.entry_result::text AS entry_result
+FROM fencerow.try_enqueue(
+    $1::text,
+    $2::text,
+    $3::text,
+    ($4::text)::json,
+    nullif($5::text, ''),
+    ($6::text)::numeric,
+    nullif($7::text, ''),
+    nullif($8::text, ''),
+    $9::boolean
+) AS e (entry_id, entry_result)
+`
+
+type EntryEnqueueParams struct {
+	InstanceKey   string
+	CorrelationID string
+	EntryKind     string
+	Payload       string
+	SlotID        string
+	CashDelta     string
+	Currency      string
+	Traceparent   string
+	Skip          bool
+}
+
+type EntryEnqueueRow struct {
+	EntryID     int64
+	EntryResult string
+}
+
+// EntryEnqueue is EntryEnqueueMany for one entry.
+func (q *Queries) EntryEnqueue(ctx context.Context, arg EntryEnqueueParams) (EntryEnqueueRow, error) {
+	row := q.db.QueryRow(ctx, EntryEnqueue,
+		arg.InstanceKey,
+		arg.CorrelationID,
+		arg.EntryKind,
+		arg.Payload,
+		arg.SlotID,
+		arg.CashDelta,
+		arg.Currency,
+		arg.Traceparent,
+		arg.Skip,
+	)
+	var i EntryEnqueueRow
+	err := row.Scan(&i.EntryID, &i.EntryResult)
+	return i, err
+}
+
+const EntryEnqueueMany = `-- name: EntryEnqueueMany :one
+SELECT
+    count(*) FILTER (WHERE e.entry_result = 'inserted')::integer AS inserted,
+    coalesce(array_agg(e.entry_id ORDER BY e.entry_position), '{}')::bigint[] AS entry_ids,
+    coalesce(array_agg(e.entry_position) FILTER (WHERE e.entry_result = 'duplicate'), '{}')::integer[] AS duplicates,
+    coalesce(array_agg(e.entry_position) FILTER (WHERE e.entry_result = 'conflict'), '{}')::integer[] AS conflicts
 FROM fencerow.enqueue_many(
     $1::text,
     $2::text[],
@@ -26,7 +79,6 @@ FROM fencerow.enqueue_many(
     array_replace($8::text[], '', NULL),
     $9::boolean[]
 ) AS e (entry_position, entry_id, entry_result)
-ORDER BY e.entry_position
 `
 
 type EntryEnqueueManyParams struct {
@@ -42,15 +94,16 @@ type EntryEnqueueManyParams struct {
 }
 
 type EntryEnqueueManyRow struct {
-	EntryPosition int32
-	EntryID       int64
-	EntryResult   string
+	Inserted   int32
+	EntryIds   []int64
+	Duplicates []int32
+	Conflicts  []int32
 }
 
 // EntryEnqueueMany enqueues in the transaction it runs in. Its SQL function is the one way in, for every language. Empty optional texts
-// stand for NULL.
-func (q *Queries) EntryEnqueueMany(ctx context.Context, arg EntryEnqueueManyParams) ([]EntryEnqueueManyRow, error) {
-	rows, err := q.db.Query(ctx, EntryEnqueueMany,
+// stand for NULL. It returns one row: the numbers in the order given, and the positions of what was not inserted.
+func (q *Queries) EntryEnqueueMany(ctx context.Context, arg EntryEnqueueManyParams) (EntryEnqueueManyRow, error) {
+	row := q.db.QueryRow(ctx, EntryEnqueueMany,
 		arg.InstanceKey,
 		arg.CorrelationIds,
 		arg.EntryKinds,
@@ -61,22 +114,14 @@ func (q *Queries) EntryEnqueueMany(ctx context.Context, arg EntryEnqueueManyPara
 		arg.Traceparents,
 		arg.Skips,
 	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []EntryEnqueueManyRow
-	for rows.Next() {
-		var i EntryEnqueueManyRow
-		if err := rows.Scan(&i.EntryPosition, &i.EntryID, &i.EntryResult); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	var i EntryEnqueueManyRow
+	err := row.Scan(
+		&i.Inserted,
+		&i.EntryIds,
+		&i.Duplicates,
+		&i.Conflicts,
+	)
+	return i, err
 }
 
 const EntryForeign = `-- name: EntryForeign :one

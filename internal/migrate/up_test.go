@@ -187,7 +187,7 @@ func TestStatusNamesWhatIsPendingAndChangesNothing(t *testing.T) {
 		{1, "001_create_outbox"}, {2, "002_own_claim_and_fence"}, {3, "003_index_unowned_entries"},
 		{4, "004_check_by_domain"}, {5, "005_wall_instances"}, {6, "006_name_oldest_program"},
 		{7, "007_store_claims_uncompressed"}, {8, "008_forget_outcomes_of_deleted"},
-		{9, "009_find_ids_by_key"},
+		{9, "009_find_ids_by_key"}, {10, "010_enqueue_in_one_pass"},
 	}
 	for version := range len(steps) + 1 {
 		pending := steps[version:]

@@ -18,20 +18,14 @@ func (s *Store) EnqueueMany(ctx context.Context, p fencerow.EnqueueParams) ([]fe
 	if len(p.Entries) == 0 {
 		return nil, nil
 	}
-	params := enqueueParams(&p)
-	var rows []db.EntryEnqueueManyRow
-	calls := []call{func(ctx context.Context, q *db.Queries) error {
-		var err error
-		rows, err = q.EntryEnqueueMany(ctx, params)
-		return err
-	}}
+	var row db.EntryEnqueueManyRow
 	// Ten thousand entries of full size take longer than a claim may.
 	bound := max(s.timeout, viewTimeout)
-	err := s.transact(ctx, op, bound, calls)
+	err := s.transact(ctx, op, bound, []call{enqueueCall(&p, &row)})
 	if err != nil {
 		return nil, err
 	}
-	return mapEnqueued(op, rows, len(p.Entries))
+	return mapEnqueued(op, &row, len(p.Entries))
 }
 
 // EnqueueTx enqueues in the caller's own transaction. See package outbox, which is how producers reach it.
@@ -43,11 +37,42 @@ func EnqueueTx(ctx context.Context, tx pgx.Tx, p fencerow.EnqueueParams) ([]fenc
 	if len(p.Entries) == 0 {
 		return nil, nil
 	}
-	rows, err := db.New(tx).EntryEnqueueMany(ctx, enqueueParams(&p))
-	if err != nil {
+	var row db.EntryEnqueueManyRow
+	if err := enqueueCall(&p, &row)(ctx, db.New(tx)); err != nil {
 		return nil, fencerow.NewError(op, codeOf(err), err)
 	}
-	return mapEnqueued(op, rows, len(p.Entries))
+	return mapEnqueued(op, &row, len(p.Entries))
+}
+
+// enqueueCall enqueues valid entries, and reads what became of them into row. One entry has a statement of
+// its own, without the arrays and the subtransaction that many are worth.
+func enqueueCall(p *fencerow.EnqueueParams, row *db.EntryEnqueueManyRow) call {
+	if len(p.Entries) > 1 {
+		params := enqueueParams(p)
+		return func(ctx context.Context, q *db.Queries) (err error) {
+			*row, err = q.EntryEnqueueMany(ctx, params)
+			return err
+		}
+	}
+	e := &p.Entries[0]
+	params := db.EntryEnqueueParams{
+		InstanceKey: string(p.Instance), CorrelationID: string(e.CorrelationID), EntryKind: e.EntryKind,
+		Payload: string(e.Payload), SlotID: string(e.SlotID), CashDelta: e.CashDelta.String(), Currency: e.Currency,
+		Traceparent: e.TraceParent, Skip: e.OpenSkip,
+	}
+	return func(ctx context.Context, q *db.Queries) error {
+		one, err := q.EntryEnqueue(ctx, params)
+		*row = db.EntryEnqueueManyRow{EntryIds: []int64{one.EntryID}}
+		switch fencerow.EnqueueResult(one.EntryResult) {
+		case fencerow.EnqueueInserted:
+			row.Inserted = 1
+		case fencerow.EnqueueDuplicate:
+			row.Duplicates = []int32{1}
+		case fencerow.EnqueueConflict:
+			row.Conflicts = []int32{1}
+		}
+		return err
+	}
 }
 
 func enqueueParams(p *fencerow.EnqueueParams) db.EntryEnqueueManyParams {
@@ -77,15 +102,24 @@ func enqueueParams(p *fencerow.EnqueueParams) db.EntryEnqueueManyParams {
 	return params
 }
 
-func mapEnqueued(op string, rows []db.EntryEnqueueManyRow, n int) ([]fencerow.Enqueued, error) {
-	if len(rows) != n {
+// mapEnqueued tells of each of n entries what became of it.
+func mapEnqueued(op string, row *db.EntryEnqueueManyRow, n int) ([]fencerow.Enqueued, error) {
+	inserted := len(row.EntryIds) - len(row.Duplicates) - len(row.Conflicts)
+	if len(row.EntryIds) != n || int(row.Inserted) != inserted {
 		return nil, fencerow.NewError(op, fencerow.ErrStoreFailed, nil)
 	}
 	enqueued := make([]fencerow.Enqueued, n)
-	for i, r := range rows {
-		enqueued[i] = fencerow.Enqueued{
-			Result:   fencerow.EnqueueResult(r.EntryResult),
-			OutboxID: fencerow.OutboxID(r.EntryID),
+	for i, id := range row.EntryIds {
+		enqueued[i] = fencerow.Enqueued{Result: fencerow.EnqueueInserted, OutboxID: fencerow.OutboxID(id)}
+	}
+	for result, positions := range map[fencerow.EnqueueResult][]int32{
+		fencerow.EnqueueDuplicate: row.Duplicates, fencerow.EnqueueConflict: row.Conflicts,
+	} {
+		for _, position := range positions { // from 1
+			if position < 1 || int(position) > n {
+				return nil, fencerow.NewError(op, fencerow.ErrStoreFailed, nil)
+			}
+			enqueued[position-1].Result = result
 		}
 	}
 	return enqueued, nil

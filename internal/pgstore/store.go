@@ -15,8 +15,8 @@ import (
 // The schema versions that this program knows. It works with a later one too, if that one's schema says so:
 // see [Store.Ready].
 const (
-	MinSchemaVersion fencerow.SchemaVersion = 9
-	MaxSchemaVersion fencerow.SchemaVersion = 9
+	MinSchemaVersion fencerow.SchemaVersion = 10
+	MaxSchemaVersion fencerow.SchemaVersion = 10
 )
 
 // DefaultTimeout bounds a statement, a wait for a lock and an idle transaction: 2 s, well below the default

@@ -1,10 +1,28 @@
--- name: EntryEnqueueMany :many
--- EntryEnqueueMany enqueues in the transaction it runs in. Its SQL function is the one way in, for every language. Empty optional texts
--- stand for NULL.
+-- name: EntryEnqueue :one
+-- EntryEnqueue is EntryEnqueueMany for one entry.
 SELECT
-    e.entry_position::integer AS entry_position,
     e.entry_id::bigint AS entry_id,
     e.entry_result::text AS entry_result
+FROM fencerow.try_enqueue(
+    @instance_key::text,
+    @correlation_id::text,
+    @entry_kind::text,
+    (@payload::text)::json,
+    nullif(@slot_id::text, ''),
+    (@cash_delta::text)::numeric,
+    nullif(@currency::text, ''),
+    nullif(@traceparent::text, ''),
+    @skip::boolean
+) AS e (entry_id, entry_result);
+
+-- name: EntryEnqueueMany :one
+-- EntryEnqueueMany enqueues in the transaction it runs in. Its SQL function is the one way in, for every language. Empty optional texts
+-- stand for NULL. It returns one row: the numbers in the order given, and the positions of what was not inserted.
+SELECT
+    count(*) FILTER (WHERE e.entry_result = 'inserted')::integer AS inserted,
+    coalesce(array_agg(e.entry_id ORDER BY e.entry_position), '{}')::bigint[] AS entry_ids,
+    coalesce(array_agg(e.entry_position) FILTER (WHERE e.entry_result = 'duplicate'), '{}')::integer[] AS duplicates,
+    coalesce(array_agg(e.entry_position) FILTER (WHERE e.entry_result = 'conflict'), '{}')::integer[] AS conflicts
 FROM fencerow.enqueue_many(
     @instance_key::text,
     @correlation_ids::text[],
@@ -15,8 +33,7 @@ FROM fencerow.enqueue_many(
     array_replace(@currencies::text[], '', NULL),
     array_replace(@traceparents::text[], '', NULL),
     @skips::boolean[]
-) AS e (entry_position, entry_id, entry_result)
-ORDER BY e.entry_position;
+) AS e (entry_position, entry_id, entry_result);
 
 -- name: EntryShow :one
 -- EntryShow reads one own entry, its pending row if it has one, and the claim that holds it.

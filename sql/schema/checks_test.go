@@ -69,14 +69,14 @@ var broken = []struct {
 		"'NaN'", "'Infinity'", "'-Infinity'", "1e38", "-1e38", "1e-19", digits39, "-" + digits39,
 	}},
 	{"ledger_outbox", "currency_syntax", "currency", []string{
-		"''", "'US'", "'usd'", "repeat('X', 13)",
+		"''", "'US'", "'usd'", "repeat('X', 13)", `E'USD\n'`, "'US D'",
 	}},
 	{"ledger_outbox", "ledger_outbox_currency_with_delta", "currency", []string{"NULL"}},
 	{"ledger_outbox", "payload_object", "payload", []string{
 		"'1'", "'null'", "'[]'", `'"{}"'`, payloadAbove,
 	}},
 	{"ledger_outbox", "traceparent_syntax", "traceparent", []string{
-		"''", "'00'", "'01" + trace[2:] + "'",
+		"''", "'00'", "'01" + trace[2:] + "'", "'" + trace + "0'", `E'` + trace + `\n'`,
 	}},
 	{"ledger_outbox", "time_finite", "enqueued_at", []string{"'infinity'", "'-infinity'"}},
 	{"ledger_pending", "time_finite", "next_retry_at", []string{
@@ -86,7 +86,7 @@ var broken = []struct {
 	{"ledger_pending", "counter_bounds", "expiry_count", []string{"-1"}},
 	{"ledger_pending", "life_bounds", "life", []string{"0"}},
 	{"ledger_pending", "epoch_bounds", "last_epoch", []string{"-1"}},
-	{"ledger_pending", "ledger_pending_outcome", "outcome", []string{"'completed'", "''"}},
+	{"ledger_pending", "pending_outcome", "outcome", []string{"'completed'", "''"}},
 	{"ledger_pending", "reason_syntax", "reason", []string{
 		"''", "'X'", "repeat('x', 65)", "'no such host: db'",
 	}},

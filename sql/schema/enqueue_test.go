@@ -25,6 +25,7 @@ LEFT JOIN fencerow.ledger_skip k ON k.outbox_id = o.outbox_id`
 		`|t|desk-1|slot-1|12.5|USD|0|0|1|0|f|desk-1|c-1|slot-1|t`
 	for name, test := range map[string]struct{ call, want string }{
 		"One":  {"SELECT result FROM " + good().one(), whole},
+		"Try":  {"SELECT result FROM " + good().try(), whole},
 		"Many": {"SELECT entry_result FROM " + many(good()), whole},
 		"Defaults": {
 			`SELECT result FROM fencerow.enqueue('desk-1', 'c-1', 'fill', '{}')`,
@@ -80,6 +81,7 @@ func TestEnqueueTakesTheLimitsAndKeepsTheBytes(t *testing.T) {
 			mustGive(t, conn, "SELECT (payload::text = "+payload+")::text FROM fencerow.ledger_outbox", "true")
 			mustGive(t, conn,
 				"SELECT (cash_delta = "+entry["cash_delta"]+")::text FROM fencerow.ledger_pending", "true")
+			mustGive(t, conn, "SELECT result FROM "+entry.try(), "duplicate")
 			mustGive(t, conn, "SELECT entry_result FROM "+many(entry.with("payload", payload)), "duplicate")
 		})
 	}
@@ -97,6 +99,7 @@ func TestEqualContentIsADuplicate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			mustGive(t, conn, "SELECT outbox_id || ' ' || result FROM "+entry.one(), "1 duplicate")
+			mustGive(t, conn, "SELECT outbox_id || ' ' || result FROM "+entry.try(), "1 duplicate")
 			mustGive(t, conn, results(many(entry)), "1 1 duplicate")
 			mustGive(t, conn, written, "1 1 1")
 		})
@@ -125,6 +128,7 @@ func TestOtherContentIsAConflict(t *testing.T) {
 			if !strings.Contains(server.Detail, "number 1.") {
 				t.Errorf("the detail %q does not name the first entry", server.Detail)
 			}
+			mustGive(t, conn, "SELECT outbox_id || ' ' || result FROM "+entry.try(), "1 conflict")
 			mustGive(t, conn, results(many(entry)), "1 1 conflict")
 			mustGive(t, conn, written, "1 1 1")
 		})
@@ -197,6 +201,10 @@ func TestBadInputIsRefusedByNameWithNothingWritten(t *testing.T) {
 				strings.Contains(strings.ToLower(all), "canary") {
 				t.Errorf("the server said %q", all)
 			}
+			same := refused(t, conn, badInput, "SELECT * FROM "+entry.try())
+			if same.Message != server.Message {
+				t.Errorf("tried, the server said %q instead of %q", same.Message, server.Message)
+			}
 			text := entry
 			if test.argument == "payload" {
 				text = entry.with("payload", "("+test.literal+")::text")
@@ -224,6 +232,7 @@ func TestTextThatIsNotJSONIsRefusedWithNothingWritten(t *testing.T) {
 	} {
 		entry := good().with("payload", literal)
 		_ = refused(t, conn, badText, "SELECT * FROM "+entry.one())
+		_ = refused(t, conn, badText, "SELECT * FROM "+entry.try())
 		server := refused(t, conn, badInput, "SELECT * FROM "+many(good(), entry.with("correlation_id", "'c-2'")))
 		if server.Message != "fencerow: entry 2: payload must be a JSON object of at most 262144 bytes" {
 			t.Errorf("of two, the server said %q", server.Message)

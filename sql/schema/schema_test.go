@@ -119,12 +119,17 @@ func (a args) with(name, literal string) args {
 }
 
 // one is a call that enqueues the entry alone.
-func (a args) one() string {
+func (a args) one() string { return "fencerow.enqueue(" + a.named() + ")" }
+
+// try is such a call, with a conflict for a result.
+func (a args) try() string { return "fencerow.try_enqueue(" + a.named() + ")" }
+
+func (a args) named() string {
 	named := make([]string, 0, len(a))
 	for name, literal := range a {
 		named = append(named, name+" => "+literal)
 	}
-	return "fencerow.enqueue(" + strings.Join(named, ", ") + ")"
+	return strings.Join(named, ", ")
 }
 
 // many is a call that enqueues entries, all of the first one's instance, in one statement.

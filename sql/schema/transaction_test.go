@@ -71,6 +71,10 @@ func TestAConcurrentDuplicateWaitsForTheFirst(t *testing.T) {
 			"SELECT outbox_id || ' ' || result FROM " + good().with("cash_delta", "99").one(),
 		},
 		{
+			"Try", "SELECT outbox_id || ' ' || result FROM " + good().try(),
+			"SELECT outbox_id || ' ' || result FROM " + good().with("cash_delta", "99").try(),
+		},
+		{
 			"Many", "SELECT entry_id || ' ' || entry_result FROM " + many(good()),
 			"SELECT entry_id || ' ' || entry_result FROM " + many(good().with("cash_delta", "99")),
 		},
@@ -88,7 +92,7 @@ func TestAConcurrentDuplicateWaitsForTheFirst(t *testing.T) {
 				answer := waiting(t, db, db.Connect(t), test.second)
 				run(t, first, test.end)
 				have, err := answer()
-				if test.state != "" && form.name == "One" { // of many, a conflict is a result
+				if test.state != "" && form.name == "One" { // for the others a conflict is a result
 					if server, ok := errors.AsType[*pgconn.PgError](err); !ok || server.Code != test.state {
 						t.Errorf("%q, %v; want SQLSTATE %s", have, err, test.state)
 					}
@@ -103,7 +107,9 @@ func TestAConcurrentDuplicateWaitsForTheFirst(t *testing.T) {
 
 func TestInRepeatableReadAConcurrentDuplicateIsASerializationFailure(t *testing.T) {
 	t.Parallel()
-	for name, call := range map[string]string{"One": good().one(), "Many": many(good())} {
+	for name, call := range map[string]string{
+		"One": good().one(), "Try": good().try(), "Many": many(good()),
+	} {
 		for _, level := range []string{"REPEATABLE READ", "SERIALIZABLE"} {
 			t.Run(name+"In"+level, func(t *testing.T) {
 				t.Parallel()
