@@ -1,7 +1,7 @@
 // Package jsonwalk reads the members of a JSON object in place: exact names, raw values, no intermediate
 // tree. Payloads are checked with it. Answers of a ledger are read with it, because encoding/json matches
-// names without regard to case, takes the last of two equal names and turns numbers into floats; each of these
-// would let a doubtful answer pass as a clear one.
+// names without regard to case, takes the last of two equal names and turns numbers into floats; each of
+// these would let a doubtful answer pass as a clear one.
 package jsonwalk
 
 import (
