@@ -128,7 +128,7 @@ CREATE TABLE fencerow.ledger_pending (
     slot_id text COLLATE "C",
     CONSTRAINT ledger_pending_pkey PRIMARY KEY (outbox_id)
 )
-WITH (autovacuum_vacuum_insert_scale_factor=0.2, autovacuum_vacuum_scale_factor=0.02, fillfactor=90);
+WITH (autovacuum_vacuum_insert_scale_factor=0.2, autovacuum_vacuum_scale_factor=0.02);
 
 CREATE INDEX ledger_pending_due ON fencerow.ledger_pending USING btree (instance_key, next_retry_at, outbox_id) WHERE (instance_key IS NOT NULL);
 
