@@ -67,14 +67,15 @@ func processor() string {
 // rounds measures each of several contestants once a round, or those of them that were asked for. The order
 // turns with the rounds.
 func (b *bench) rounds(key string, contestants []string, measure func(i, round int) error) error {
-	wanted := make([]int, 0, len(contestants))
-	for i, name := range contestants {
-		if b.only == "" || slices.Contains(strings.Split(b.only, ","), name) {
-			wanted = append(wanted, i)
-		}
+	chosen := contestants
+	if b.only != "" {
+		chosen = strings.Split(b.only, ",")
 	}
-	if len(wanted) == 0 {
-		return fmt.Errorf("%q is none of %s", b.only, strings.Join(contestants, ", "))
+	wanted := make([]int, len(chosen))
+	for i, name := range chosen {
+		if wanted[i] = slices.Index(contestants, name); wanted[i] < 0 {
+			return fmt.Errorf("%q is none of %s", name, strings.Join(contestants, ", "))
+		}
 	}
 	for round := range b.options.rounds {
 		for i := range wanted {

@@ -132,6 +132,9 @@ func measureDrain(ctx context.Context, db *database, q queue, client consumer, n
 		return c, errors.Join(err, client.stop(ctx))
 	}
 	defer func() { _ = conn.Close(context.Background()) }() // nothing depends on it
+	if _, err := conn.Exec(ctx, query("server", "look_by_index")); err != nil {
+		return c, errors.Join(err, client.stop(ctx))
+	}
 	collectGarbage()
 	m, err := startMeter(ctx, db, client.cpu)
 	if err == nil {

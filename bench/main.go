@@ -73,7 +73,7 @@ func parse(args []string, w io.Writer) (options, error) {
 	f.StringVar(&o.systems, "systems", "", "systems of workload a, by commas, instead of all: "+
 		strings.Join(systemNames(), ", ")+"; each may have settings, such as river/workers=500/cooldown=1ms")
 	f.StringVar(&o.only, "only", "",
-		"contestants of workloads b to d, f, g and j, by commas and as a run names them, instead of all")
+		"contestants of the one workload (b, c, d, f, g or j), by commas and as a run names them, instead of all")
 	f.IntVar(&o.n, "n", 200_000, "entries of a drain")
 	f.IntVar(&o.rounds, "rounds", 3, "rounds of each measurement")
 	f.DurationVar(&o.hold, "hold", time.Minute,
@@ -100,6 +100,9 @@ func parse(args []string, w io.Writer) (options, error) {
 	}
 	if o.only != "" && o.jsonFile != "" {
 		return o, fmt.Errorf("-only leaves out what the file of -json should have")
+	}
+	if o.only != "" && !slices.Contains([]string{"b", "c", "d", "f", "g", "j"}, o.run) {
+		return o, fmt.Errorf("-only needs one of -run b, c, d, f, g, j")
 	}
 	if o.short {
 		o.n, o.rounds, o.hold = min(o.n, shortEntries), 1, min(o.hold, shortHold)

@@ -10,8 +10,11 @@
 //	})
 //
 // Once the transaction has committed, the daemon of that instance delivers the entry at its next poll.
-// Services in other languages call the SQL functions fencerow.enqueue and fencerow.enqueue_many, which mean
-// the same.
+// Services in other languages call the SQL functions fencerow.try_enqueue and fencerow.enqueue_many, which
+// mean the same, or fencerow.enqueue, of which a conflict is an error.
+//
+// The package needs the schema of its own release or a later one: migrate before a service that is built with
+// it is deployed.
 //
 // # Errors and the transaction
 //

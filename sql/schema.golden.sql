@@ -208,7 +208,7 @@ CREATE DOMAIN fencerow.counter AS integer
     CONSTRAINT counter_bounds CHECK ((VALUE >= 0)) NOT VALID;
 
 CREATE DOMAIN fencerow.currency AS text COLLATE "C"
-    CONSTRAINT currency_syntax CHECK ((VALUE ~ '^[A-Z0-9]{3,12}$'::text)) NOT VALID;
+    CONSTRAINT currency_syntax CHECK (((length(VALUE) <= 12) AND (VALUE ~ '^[A-Z0-9]{3,}$'::text))) NOT VALID;
 
 CREATE DOMAIN fencerow.entry_kind AS text COLLATE "C"
     CONSTRAINT entry_kind_syntax CHECK (((length(VALUE) <= 63) AND (VALUE ~ '^[a-z][a-z0-9_]*$'::text))) NOT VALID;
@@ -238,7 +238,7 @@ CREATE DOMAIN fencerow.slot_id AS text COLLATE "C"
     CONSTRAINT slot_id_syntax CHECK (((length(VALUE) <= 128) AND (VALUE ~ '^[!-~]+$'::text))) NOT VALID;
 
 CREATE DOMAIN fencerow.traceparent AS text COLLATE "C"
-    CONSTRAINT traceparent_syntax CHECK ((VALUE ~ '^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$'::text)) NOT VALID;
+    CONSTRAINT traceparent_syntax CHECK (((length(VALUE) = 55) AND (VALUE ~ '^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$'::text))) NOT VALID;
 
 CREATE FUNCTION fencerow.enqueue(instance_key text, correlation_id text, entry_kind text, payload json, slot_id text DEFAULT NULL::text, cash_delta numeric DEFAULT 0, currency text DEFAULT NULL::text, traceparent text DEFAULT NULL::text, skip boolean DEFAULT false)
 RETURNS TABLE(outbox_id bigint, result text)
@@ -340,6 +340,10 @@ BEGIN
             outbox_id, correlation_id, entry_kind, payload, slot_id, cash_delta, currency, traceparent
         )
         ORDER BY i.correlation_id COLLATE "C";
+        GET DIAGNOSTICS v_done = ROW_COUNT;
+        IF v_done <> v_count THEN
+            RAISE unique_violation; -- a trigger of somebody else's left one out
+        END IF;
         INSERT INTO fencerow.ledger_pending (outbox_id, instance_key, next_retry_at, slot_id, cash_delta, currency)
         SELECT i.outbox_id, $1, v_now, i.slot_id, trim_scale(i.cash_delta), i.currency
         FROM unnest(v_ids, $5, $6, $7) AS i (outbox_id, slot_id, cash_delta, currency);

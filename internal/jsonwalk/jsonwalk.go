@@ -18,7 +18,7 @@ func IsObject(doc []byte) bool { return IsObjectWithin(doc, MaxDepth) }
 // IsObjectWithin is [IsObject] with a bound of its own, of at most [MaxDepth].
 func IsObjectWithin(doc []byte, depth int) bool {
 	i := skipSpace(doc, 0)
-	return i < len(doc) && doc[i] == '{' && valid(doc, depth)
+	return i < len(doc) && doc[i] == '{' && valid(doc, min(depth, MaxDepth))
 }
 
 // Members yields the name and the raw value of each member, in order, duplicates included. object must

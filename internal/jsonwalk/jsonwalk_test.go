@@ -55,6 +55,10 @@ func TestDepthIsBounded(t *testing.T) {
 		IsObject(bytes.Repeat([]byte(`{"a":[`), 1<<16)) {
 		t.Error("the bound is not where it should be")
 	}
+	if !IsObjectWithin(nested(7), 7) || IsObjectWithin(nested(8), 7) ||
+		IsObjectWithin(nested(MaxDepth+1), 2*MaxDepth) {
+		t.Error("a bound of one's own is not where it should be")
+	}
 }
 
 // A document is an object exactly where encoding/json says so, and its members are those that encoding/json

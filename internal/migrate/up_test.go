@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"reflect"
@@ -121,6 +122,36 @@ func TestSchemaSaysTheOldestProgramThatItsMigrationStates(t *testing.T) {
 	theirs := db.Connect(t, pgtest.As(role))
 	if got := one[int](t, theirs, "SELECT fencerow.oldest_program()"); got != oldestCame {
 		t.Errorf("a role with no rights is told %d", got)
+	}
+}
+
+// Whatever the owner's default privileges are.
+func TestWhoMayEnqueueMayTryTo(t *testing.T) {
+	t.Parallel()
+	const (
+		signature = "(text, text, text, json, text, numeric, text, text, boolean)"
+		allowed   = "SELECT has_function_privilege($1, 'fencerow.try_enqueue" + signature + "', 'EXECUTE')"
+	)
+	for _, restricted := range []bool{false, true} {
+		t.Run(fmt.Sprintf("Restricted%t", restricted), func(t *testing.T) {
+			t.Parallel()
+			r, db := newRunnerOn(t)
+			producer, other := db.NewRole(t, nil), db.NewRole(t, nil)
+			mustTo(t, r, 9)
+			if restricted {
+				db.Exec(t, "ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC")
+				db.Exec(t, "REVOKE EXECUTE ON FUNCTION fencerow.enqueue"+signature+" FROM PUBLIC")
+				db.Exec(t, "GRANT EXECUTE ON FUNCTION fencerow.enqueue"+signature+` TO "`+producer.Name+`"`)
+			}
+			mustTo(t, r, 10)
+			conn := db.Connect(t)
+			if !one[bool](t, conn, allowed, producer.Name) {
+				t.Error("a producer may not")
+			}
+			if got := one[bool](t, conn, allowed, other.Name); got == restricted {
+				t.Errorf("another role may: %t", got)
+			}
+		})
 	}
 }
 

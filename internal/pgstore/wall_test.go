@@ -80,6 +80,10 @@ func TestProducerBehindWallsEnqueuesForItsOwnInstanceOnly(t *testing.T) {
 		one  = "SELECT * FROM fencerow.enqueue('%s', 'one', 'fill', '{}', skip => true)"
 		many = `SELECT * FROM fencerow.enqueue_many('%s', '{two,one,two}', '{fill,fill,fill}', '{"{}","{}","{}"}',
 			'{s,NULL,s}', '{1,0,1}', '{EUR,NULL,EUR}', '{NULL,NULL,NULL}', '{true,true,true}')`
+		fresh = `SELECT * FROM fencerow.enqueue_many('%s', '{x,y,z}',
+			'{fill,fill,fill}', '{"{}","{}","{}"}', '{s,NULL,s}', '{1,0,1}', '{EUR,NULL,EUR}', '{NULL,NULL,NULL}',
+			'{true,true,true}')`
+		tried  = "SELECT * FROM fencerow.try_enqueue('%s', 'tried', 'fill', '{}', skip => true)"
 		direct = `INSERT INTO fencerow.ledger_outbox (
 				instance_key, correlation_id, entry_kind, payload, enqueued_at
 			)
@@ -96,24 +100,24 @@ func TestProducerBehindWallsEnqueuesForItsOwnInstanceOnly(t *testing.T) {
 		}
 		return err == nil
 	}
-	for _, statement := range []string{one, many, direct, pending} {
+	for _, statement := range []string{one, tried, many, fresh, direct, pending} {
 		if try(statement, "own") {
 			t.Errorf("a role without an instance: %s", statement)
 		}
 	}
 	mapRole(t, database, role, "own")
-	for _, statement := range []string{one, many, direct, pending} {
+	for _, statement := range []string{one, tried, many, fresh, direct, pending} {
 		if try(statement, "other") {
 			t.Errorf("done for another instance: %s", statement)
 		}
 	}
-	for _, statement := range []string{one, one, many, many} {
+	for _, statement := range []string{one, one, many, many, fresh, tried, tried} {
 		if !try(statement, "own") {
 			t.Errorf("refused for its own instance: %s", statement)
 		}
 	}
-	if c := claim(t, openOn(t, database), "own", 10); len(c.Entries) != 2 {
-		t.Errorf("%d entries came in, want one and two", len(c.Entries))
+	if c := claim(t, openOn(t, database), "own", 10); len(c.Entries) != 6 {
+		t.Errorf("%d entries came in, want one, two, x, y, z and tried", len(c.Entries))
 	}
 }
 

@@ -36,16 +36,26 @@ func main() {
 		os.Exit(1)
 	}
 	r := newReport(os.Stdout)
-	for _, args := range runs {
-		if testErr := test(r, args); err == nil {
-			err = testErr
+	err = testAll(runs, func(args []string) error { return test(r, args) }, stopped)
+	fmt.Printf("%d passed, %d failed, %d skipped\n", r.passed, r.failed, r.skipped)
+	os.Exit(verdict(r, err, *allowSkips))
+}
+
+// testAll returns the first error of the runs. Once stopped it begins no other, and what was not tested is an
+// error.
+func testAll(runs [][]string, test func(args []string) error, stopped <-chan os.Signal) (first error) {
+	for i, args := range runs {
+		if err := test(args); first == nil {
+			first = err
+		}
+		if len(stopped) > 0 && i+1 < len(runs) && first == nil {
+			return errors.New("interrupted before every package was tested")
 		}
 		if len(stopped) > 0 {
 			break
 		}
 	}
-	fmt.Printf("%d passed, %d failed, %d skipped\n", r.passed, r.failed, r.skipped)
-	os.Exit(verdict(r, err, *allowSkips))
+	return first
 }
 
 // test runs go test once and adds what came of it to the report.

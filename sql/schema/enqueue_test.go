@@ -27,12 +27,23 @@ LEFT JOIN fencerow.ledger_skip k ON k.outbox_id = o.outbox_id`
 		"One":  {"SELECT result FROM " + good().one(), whole},
 		"Try":  {"SELECT result FROM " + good().try(), whole},
 		"Many": {"SELECT entry_result FROM " + many(good()), whole},
+		"ManyBesideADuplicate": {
+			"SELECT string_agg(entry_result, ' then ' ORDER BY entry_position) FROM " + many(good(), good()), whole,
+		},
 		"Defaults": {
 			`SELECT result FROM fencerow.enqueue('desk-1', 'c-1', 'fill', '{}')`,
 			"desk-1|c-1|fill|0|{}|t|desk-1|0|0|0|1|0|f",
 		},
+		"DefaultsTried": {
+			`SELECT result FROM fencerow.try_enqueue('desk-1', 'c-1', 'fill', '{}')`,
+			"desk-1|c-1|fill|0|{}|t|desk-1|0|0|0|1|0|f",
+		},
 		"FromAnywhere": {
 			`SET search_path = ''; SELECT result FROM fencerow.enqueue('desk-1', 'c-1', 'fill', '{}')`,
+			"desk-1|c-1|fill|0|{}|t|desk-1|0|0|0|1|0|f",
+		},
+		"TriedFromAnywhere": {
+			`SET search_path = ''; SELECT result FROM fencerow.try_enqueue('desk-1', 'c-1', 'fill', '{}')`,
 			"desk-1|c-1|fill|0|{}|t|desk-1|0|0|0|1|0|f",
 		},
 	} {
@@ -45,7 +56,11 @@ LEFT JOIN fencerow.ledger_skip k ON k.outbox_id = o.outbox_id`
 			} else {
 				call = test.call
 			}
-			mustGive(t, conn, call, "inserted")
+			want := "inserted"
+			if name == "ManyBesideADuplicate" {
+				want = "inserted then duplicate"
+			}
+			mustGive(t, conn, call, want)
 			mustGive(t, conn, entry, test.want)
 		})
 	}
@@ -77,6 +92,10 @@ func TestEnqueueTakesTheLimitsAndKeepsTheBytes(t *testing.T) {
 			run(t, conn, "BEGIN")
 			defer run(t, conn, "ROLLBACK")
 			payload := "(" + entry["payload"] + ")::text"
+			run(t, conn, "SAVEPOINT s")
+			mustGive(t, conn, "SELECT result FROM "+entry.try(), "inserted")
+			mustGive(t, conn, "SELECT (payload::text = "+payload+")::text FROM fencerow.ledger_outbox", "true")
+			run(t, conn, "ROLLBACK TO SAVEPOINT s")
 			mustGive(t, conn, "SELECT result FROM "+entry.one(), "inserted")
 			mustGive(t, conn, "SELECT (payload::text = "+payload+")::text FROM fencerow.ledger_outbox", "true")
 			mustGive(t, conn,
@@ -106,7 +125,8 @@ func TestEqualContentIsADuplicate(t *testing.T) {
 	}
 	t.Run("AnotherInstanceIsAnotherEntry", func(t *testing.T) {
 		mustGive(t, conn, "SELECT result FROM "+good().with("instance_key", "'desk-2'").one(), "inserted")
-		mustGive(t, conn, written, "2 2 2")
+		mustGive(t, conn, "SELECT result FROM "+good().with("instance_key", "'desk-3'").try(), "inserted")
+		mustGive(t, conn, written, "3 3 3")
 	})
 }
 
@@ -221,6 +241,26 @@ func TestBadInputIsRefusedByNameWithNothingWritten(t *testing.T) {
 			}
 			mustGive(t, conn, written, "0 0 0")
 		})
+	}
+}
+
+// An entry that is neither inserted nor there already, as one that was pruned between the two looks: here a
+// trigger leaves it out.
+func TestAnEntryThatIsNeitherInsertedNorThereIsToBeTriedAgain(t *testing.T) {
+	t.Parallel()
+	conn := pgtest.NewDatabase(t, newest).Connect(t)
+	run(t, conn, `
+CREATE FUNCTION leave_out() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN CASE WHEN NEW.correlation_id <> 'c-1' THEN NEW END;
+END
+$$;
+CREATE TRIGGER leave_out BEFORE INSERT ON fencerow.ledger_outbox FOR EACH ROW EXECUTE FUNCTION leave_out()`)
+	for _, call := range []string{
+		good().one(), good().try(), many(good()), many(good().with("correlation_id", "'c-0'"), good()),
+	} {
+		_ = refused(t, conn, serialization, "SELECT * FROM "+call)
+		mustGive(t, conn, written, "0 0 0")
 	}
 }
 
