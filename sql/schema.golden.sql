@@ -330,15 +330,18 @@ BEGIN
     BEGIN
         v_instance := $1;
         -- In order of key, so that two producers with the same keys wait for each other instead of deadlocking.
+        -- The arrays are read side by side in the list of columns: in FROM each would be stored first.
         INSERT INTO fencerow.ledger_outbox (
             outbox_id, instance_key, correlation_id, entry_kind, slot_id, cash_delta, currency, payload, traceparent, enqueued_at
         )
         SELECT
             i.outbox_id, v_instance, i.correlation_id, i.entry_kind, i.slot_id, trim_scale(i.cash_delta), i.currency, i.payload::json,
             i.traceparent, v_now
-        FROM unnest(v_ids, $2, $3, $4, $5, $6, $7, $8) AS i (
-            outbox_id, correlation_id, entry_kind, payload, slot_id, cash_delta, currency, traceparent
-        )
+        FROM (
+            SELECT
+                unnest(v_ids) AS outbox_id, unnest($2) AS correlation_id, unnest($3) AS entry_kind, unnest($4) AS payload,
+                unnest($5) AS slot_id, unnest($6) AS cash_delta, unnest($7) AS currency, unnest($8) AS traceparent
+        ) i
         ORDER BY i.correlation_id COLLATE "C";
         GET DIAGNOSTICS v_done = ROW_COUNT;
         IF v_done <> v_count THEN
@@ -346,7 +349,9 @@ BEGIN
         END IF;
         INSERT INTO fencerow.ledger_pending (outbox_id, instance_key, next_retry_at, slot_id, cash_delta, currency)
         SELECT i.outbox_id, $1, v_now, i.slot_id, trim_scale(i.cash_delta), i.currency
-        FROM unnest(v_ids, $5, $6, $7) AS i (outbox_id, slot_id, cash_delta, currency);
+        FROM (
+            SELECT unnest(v_ids) AS outbox_id, unnest($5) AS slot_id, unnest($6) AS cash_delta, unnest($7) AS currency
+        ) i;
         IF true = ANY ($9) THEN
             INSERT INTO fencerow.ledger_skip (instance_key, correlation_id, outbox_id, slot_id, opened_at)
             SELECT $1, i.correlation_id, i.outbox_id, i.slot_id, v_now
