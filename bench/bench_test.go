@@ -221,6 +221,41 @@ func TestRunThatFoundNothingTouchesNoFile(t *testing.T) {
 	}
 }
 
+func TestOnlyMeasuresThoseThatWereNamed(t *testing.T) {
+	measured := func(only string) (got []string, err error) {
+		b := bench{options: options{only: only, rounds: 2}, out: io.Discard}
+		list := []string{"a", "b", "c"}
+		err = b.rounds("c", list, func(i, _ int) error {
+			got = append(got, list[i])
+			return nil
+		})
+		return got, err
+	}
+	for only, want := range map[string][]string{
+		"":    {"a", "b", "c", "b", "c", "a"},
+		"c":   {"c", "c"},
+		"c,a": {"c", "a", "a", "c"},
+	} {
+		if got, err := measured(only); err != nil || !slices.Equal(got, want) {
+			t.Errorf("only %q: %q, %v; want %q", only, got, err, want)
+		}
+	}
+	if got, err := measured("a,x"); err == nil || got != nil {
+		t.Errorf("a name that is none: %q, %v", got, err)
+	}
+	for _, args := range [][]string{
+		{"-only", "a"}, {"-run", "a", "-only", "a"}, {"-run", "c,d", "-only", "a"},
+		{"-run", "c", "-only", "a", "-json", "x"},
+	} {
+		if _, err := parse(args, io.Discard); err == nil {
+			t.Errorf("%q is taken", args)
+		}
+	}
+	if o, err := parse([]string{"-run", "c", "-only", "a,b"}, io.Discard); err != nil || o.only != "a,b" {
+		t.Errorf("only %q: %v", o.only, err)
+	}
+}
+
 func TestBenchstatLineHasNoSpaceInItsName(t *testing.T) {
 	r := results{Samples: []sample{
 		{Workload: "c", System: "fencerow many", Entries: 100, cost: cost{Seconds: 1, WAL: 5000, ServerCPU: 0.001}},

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // slowSystems drain a part of the entries only, which does not make them look slower.
@@ -127,14 +125,11 @@ func (b *bench) drainFilled(ctx context.Context, db *database, q queue, n int) (
 }
 
 func measureDrain(ctx context.Context, db *database, q queue, client consumer, n int) (c cost, err error) {
-	conn, err := pgx.Connect(ctx, db.dsn) // before the clock starts: looks are not to pay for connecting
+	conn, err := connectToLook(ctx, db) // before the clock starts: looks are not to pay for connecting
 	if err != nil {
 		return c, errors.Join(err, client.stop(ctx))
 	}
 	defer func() { _ = conn.Close(context.Background()) }() // nothing depends on it
-	if _, err := conn.Exec(ctx, query("server", "look_by_index")); err != nil {
-		return c, errors.Join(err, client.stop(ctx))
-	}
 	collectGarbage()
 	m, err := startMeter(ctx, db, client.cpu)
 	if err == nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -161,6 +162,18 @@ func awaitDelivered(ctx context.Context, c consumer, n int) error {
 		case <-tick.C:
 		}
 	}
+}
+
+// connectToLook returns a connection for [awaitRecorded] within what is measured. The caller closes it.
+func connectToLook(ctx context.Context, db *database) (*pgx.Conn, error) {
+	conn, err := pgx.Connect(ctx, db.dsn)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := conn.Exec(ctx, query("server", "look_by_index")); err != nil {
+		return nil, errors.Join(err, conn.Close(ctx))
+	}
+	return conn, nil
 }
 
 // awaitRecorded waits until the database has nothing unfinished.

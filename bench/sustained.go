@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -76,7 +75,7 @@ func (b *bench) sustain(ctx context.Context, q queue, e *enqueuer, s *sample) (e
 	if err != nil {
 		return err
 	}
-	conn, err := pgx.Connect(ctx, db.dsn)
+	conn, err := connectToLook(ctx, db)
 	if err != nil {
 		return errors.Join(err, client.stop(ctx))
 	}

@@ -10,6 +10,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -41,6 +42,9 @@ func main() {
 	os.Exit(verdict(r, err, *allowSkips))
 }
 
+// errStopped says that packages were left untested.
+var errStopped = errors.New("stopped")
+
 // testAll returns the first error of the runs. Once stopped it begins no other, and what was not tested is an
 // error.
 func testAll(runs [][]string, test func(args []string) error, stopped <-chan os.Signal) (first error) {
@@ -48,11 +52,9 @@ func testAll(runs [][]string, test func(args []string) error, stopped <-chan os.
 		if err := test(args); first == nil {
 			first = err
 		}
-		if len(stopped) > 0 && i+1 < len(runs) && first == nil {
-			return errors.New("interrupted before every package was tested")
-		}
-		if len(stopped) > 0 {
-			break
+		if len(stopped) > 0 && i+1 < len(runs) {
+			fmt.Fprintln(os.Stderr, "gotest: stopped before every package was tested")
+			return cmp.Or(first, errStopped)
 		}
 	}
 	return first
