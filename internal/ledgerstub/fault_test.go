@@ -3,6 +3,7 @@ package ledgerstub_test
 import (
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -182,6 +183,22 @@ func TestDelayComesBeforeTheBookingAndStallAfterIt(t *testing.T) {
 	if !booked("delay") {
 		t.Error("the delayed request was not booked when it was released")
 	}
+}
+
+// A request that has not begun to hang when serving stops does not hang then: it is answered.
+func TestRequestOnItsWayToHangIsAnsweredWhenServingStops(t *testing.T) {
+	s := start(t, ledgerstub.Options{})
+	s.Fail(func(ledgerstub.Request) *ledgerstub.Fault {
+		s.stop()
+		for err := error(nil); err == nil; { // The listener is closed after what hangs was released.
+			var c net.Conn
+			if c, err = net.Dial("tcp", strings.TrimPrefix(s.url, "http://")); err == nil {
+				c.Close()
+			}
+		}
+		return &ledgerstub.Fault{Mode: ledgerstub.ModeSlow, Delay: ledgerstub.Millis(time.Hour)}
+	})
+	s.expect(s.send("k", 1, body("a", "slot", "1")), 201, "CREATED")
 }
 
 func TestClientThatGoesAwayInItsBodyIsAborted(t *testing.T) {

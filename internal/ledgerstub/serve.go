@@ -37,12 +37,11 @@ func (s *Stub) Serve(ctx context.Context, l net.Listener) error {
 }
 
 func (s *Stub) stop(server *http.Server) {
-	s.Release()
+	defer s.ending()()
 	//nolint:contextcheck // the caller's context is over
 	ctx, cancel := context.WithTimeout(context.Background(), graceful)
 	defer cancel()
 	if server.Shutdown(ctx) != nil {
-		s.Release()
 		server.Close() //nolint:errcheck // nothing is left to do about it
 	}
 }

@@ -53,6 +53,7 @@ type Stub struct {
 	hanging struct {
 		sync.Mutex
 		released chan struct{} // closed by Release, then replaced
+		ending   int           // how many servers are stopping: nothing may begin to hang
 	}
 }
 
@@ -84,13 +85,40 @@ func (s *Stub) SetToken(token string) {
 func (s *Stub) Release() {
 	s.hanging.Lock()
 	defer s.hanging.Unlock()
+	s.release()
+}
+
+func (s *Stub) release() {
 	close(s.hanging.released)
 	s.hanging.released = make(chan struct{})
 }
 
+// ending ends the requests that hang, and has none hang that is on its way there, until the function that it
+// returns is called.
+func (s *Stub) ending() func() {
+	s.hanging.Lock()
+	defer s.hanging.Unlock()
+	s.hanging.ending++
+	s.release()
+	return func() {
+		s.hanging.Lock()
+		defer s.hanging.Unlock()
+		s.hanging.ending--
+	}
+}
+
+var atOnce = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
 func (s *Stub) released() <-chan struct{} {
 	s.hanging.Lock()
 	defer s.hanging.Unlock()
+	if s.hanging.ending > 0 {
+		return atOnce
+	}
 	return s.hanging.released
 }
 
