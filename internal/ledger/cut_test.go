@@ -74,6 +74,9 @@ func cutsOf(status int, whole string) iter.Seq[*cutAnswer] {
 	}
 }
 
+// digestFor is the digest of an entry's document.
+func digestFor(e *fencerow.Entry) string { return contentDigest(e.AppendDocument(nil)) }
+
 // wholeAnswers are answers that prove a booking, with all that an answer may hold.
 func wholeAnswers(digest string) []string {
 	rest := `","correlation_id":"a","ledger_ref":"bk-77120","content_digest":"` + digest +
@@ -88,7 +91,7 @@ func TestAnAnswerCutAtAnyByteProvesNothing(t *testing.T) {
 	cuts, empty := 0, 0
 	for _, strict := range []bool{false, true} {
 		ledger, h := serveCut(t, func(c *Config) { c.RequireEcho, c.AcceptedIsDuplicate = strict, true })
-		for _, whole := range wholeAnswers(h.newMessage(d, nil).digest) {
+		for _, whole := range wholeAnswers(digestFor(e)) {
 			for _, status := range []int{200, 202} {
 				ledger.answer.Store(&cutAnswer{status, whole, whole, true})
 				if a := h.Deliver(t.Context(), d); !booked(a) || a.Snapshot == nil {
@@ -118,7 +121,7 @@ func TestAReadBackCutAtAnyByteProvesNothing(t *testing.T) {
 	t.Parallel()
 	e := answeredEntry()
 	ledger, h := serveCut(t, func(*Config) {})
-	whole := wholeAnswers(h.newMessage(fencerow.Delivery{Entry: e}, nil).digest)[0]
+	whole := wholeAnswers(digestFor(e))[0]
 	ledger.answer.Store(&cutAnswer{http.StatusOK, whole, whole, true})
 	if r := h.Resolve(t.Context(), e); r.Result != fencerow.ResolvedEqual {
 		t.Fatalf("the whole answer is %+v", r)
@@ -170,13 +173,13 @@ func TestAnAnswerWithAnyByteChangedIsJudgedByWhatItSays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := h.newMessage(fencerow.Delivery{Entry: e}, nil)
-		for i, whole := range wholeAnswers(m.digest) {
+		digest := digestFor(e)
+		for i, whole := range wholeAnswers(digest) {
 			for body := range badinput.Flips(whole, uint64(i), flips) {
 				r := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, ContentLength: int64(len(body))}
 				read := readPlainly([]byte(body), "")
-				a := h.success(t.Context(), m, r, []byte(body), nil)
-				if want := read.success(e, m.digest, http.StatusOK, false, strict); !sameBut(a, want) {
+				a := h.success(t.Context(), e, digest, &reply{Response: r, body: []byte(body)})
+				if want := read.success(e, digest, http.StatusOK, false, strict); !sameBut(a, want) {
 					t.Errorf("%q is %+v, want %+v", body, a, want)
 				}
 				read.keeps(t, e, booked(a), a.LedgerRef, a.Snapshot)

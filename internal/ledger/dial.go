@@ -6,7 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"net"
-	"sync/atomic"
+	"net/url"
 	"syscall"
 	"time"
 
@@ -22,8 +22,8 @@ type dialError struct{ reason fencerow.ReasonCode }
 
 func (e *dialError) Error() string { return string(e.reason) }
 
-// dialer makes connections under the address rules, and finishes the TLS handshake itself, so that the bytes
-// counted on a connection are those of requests.
+// dialer makes connections under the address rules. A TLS handshake is over when it returns one, so that the
+// bytes counted on a connection are those of requests.
 type dialer struct {
 	plain, secure net.Dialer
 	tls           *tls.Config
@@ -41,6 +41,17 @@ func newDialer(c Config) (*dialer, error) {
 		tls:     config,
 		timeout: c.DialTimeout,
 	}, nil
+}
+
+// to returns a function that makes connections to a URL's host, given as the Host header of a request is.
+func (d *dialer) to(secure bool, host string) func(context.Context) (net.Conn, error) {
+	u := url.URL{Host: host}
+	port, dial := "80", d.dial
+	if secure {
+		port, dial = "443", d.dialTLS
+	}
+	address := net.JoinHostPort(u.Hostname(), orDefault(u.Port(), port))
+	return func(ctx context.Context) (net.Conn, error) { return dial(ctx, address) }
 }
 
 func tlsConfig(c Config) (*tls.Config, error) {
@@ -77,16 +88,16 @@ func tlsConfig(c Config) (*tls.Config, error) {
 	return config, nil
 }
 
-func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := d.plain.DialContext(ctx, network, address)
+func (d *dialer) dial(ctx context.Context, address string) (net.Conn, error) {
+	conn, err := d.plain.DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, &dialError{dialReason(err)}
 	}
-	return &countedConn{Conn: conn}, nil
+	return conn, nil
 }
 
-func (d *dialer) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := d.secure.DialContext(ctx, network, address)
+func (d *dialer) dialTLS(ctx context.Context, address string) (net.Conn, error) {
+	conn, err := d.secure.DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, &dialError{dialReason(err)}
 	}
@@ -102,7 +113,7 @@ func (d *dialer) dialTLS(ctx context.Context, network, address string) (net.Conn
 		conn.Close() //nolint:errcheck // nothing was sent
 		return nil, &dialError{fencerow.ReasonTLSFailed}
 	}
-	return &countedConn{Conn: secured}, nil
+	return secured, nil
 }
 
 func dialReason(err error) fencerow.ReasonCode {
@@ -119,34 +130,4 @@ func dialReason(err error) fencerow.ReasonCode {
 		return fencerow.ReasonDialTimeout
 	}
 	return fencerow.ReasonUnreachable
-}
-
-// countedConn counts the bytes of requests and answers, and notes its end. Over TLS it wraps the TLS
-// connection, so that neither handshake nor closing alert counts.
-type countedConn struct {
-	net.Conn
-	written, read atomic.Int64
-	ended         atomic.Bool // nothing more can be read
-	barred        atomic.Bool // nothing more may be written
-}
-
-// errBarred keeps a request from being written after its context has ended.
-var errBarred = errors.New("too late to send")
-
-func (c *countedConn) Write(b []byte) (int, error) {
-	if c.barred.Load() {
-		return 0, errBarred
-	}
-	n, err := c.Conn.Write(b)
-	c.written.Add(int64(n))
-	return n, err
-}
-
-func (c *countedConn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	c.read.Add(int64(n))
-	if err != nil {
-		c.ended.Store(true)
-	}
-	return n, err
 }

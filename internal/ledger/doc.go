@@ -5,11 +5,12 @@
 //
 // # One send is one wire request
 //
-// Retries inside a call would run outside the claim's lease, so there are none. Go's transport sends a POST
-// with an Idempotency-Key again by itself when a reused connection fails; requests therefore carry no
-// GetBody. The one exception is made here and seen: where not one byte was written on a reused connection,
-// the request goes out once more on a fresh connection. Each connection counts the bytes written to it, which
-// tells "not sent" from "unknown". HTTP/1.1 only: HTTP/2 has a retry of its own.
+// Retries inside a call would run outside the claim's lease, so there are none: a request is written once, on
+// a connection that nothing else uses until its answer is read. The one exception is made here and seen:
+// where not one byte could be written on a connection that had been used before, the request goes out once
+// more on a fresh one. Each exchange counts the bytes that it writes, which tells "not sent" from "unknown".
+// A connection on which anything has come in while it was idle is not used again: its bytes would be taken
+// for the next answer. HTTP/1.1 only; requests' heads and answers are written and read by package net/http.
 //
 // # What never leaves
 //

@@ -9,18 +9,18 @@ import (
 )
 
 // failure says what became of a request that got no answer.
-func (a *attempt) failure(ctx context.Context, err error) fencerow.Answer {
+func (r *reply) failure(ctx context.Context) fencerow.Answer {
 	answer := fencerow.Answer{
 		Class: fencerow.AnswerRetryable, Certainty: fencerow.NotSent, Scope: fencerow.ScopeEntry,
 	}
-	if a.sent() {
+	if r.sent {
 		answer.Certainty = fencerow.Unknown
 	}
-	refused, isDial := errors.AsType[*dialError](err)
+	refused, isDial := errors.AsType[*dialError](r.err)
 	switch reason := ended(ctx); {
 	case reason == fencerow.ReasonDeliveryStopped:
 		answer.Reason = reason
-	case reason != "" && a.conn == nil:
+	case reason != "" && !r.connected:
 		// All of the time went into connecting: the ledger is to blame, not the entry.
 		answer.Reason, answer.Scope = fencerow.ReasonDialTimeout, fencerow.ScopeTarget
 		if reason == fencerow.ReasonTrustWindowEnded {
@@ -30,13 +30,13 @@ func (a *attempt) failure(ctx context.Context, err error) fencerow.Answer {
 		answer.Reason = reason
 	case isDial:
 		answer.Reason, answer.Scope = refused.reason, fencerow.ScopeTarget
-	case isRemoteAlert(err):
+	case isRemoteAlert(r.err):
 		// A TLS 1.3 server refuses a client certificate only after the request is on its way.
 		answer.Reason, answer.Scope = fencerow.ReasonTLSFailed, fencerow.ScopeTarget
-	case !a.sent():
+	case !r.sent:
 		answer.Reason, answer.Scope = fencerow.ReasonConnectionCut, fencerow.ScopeTarget
 	default:
-		answer.Reason = a.brokenAnswer()
+		answer.Reason = r.brokenAnswer()
 	}
 	return answer
 }
@@ -56,8 +56,8 @@ func ended(ctx context.Context) fencerow.ReasonCode {
 
 // brokenAnswer tells a connection that ended from one that carried something other than HTTP within the
 // limits.
-func (a *attempt) brokenAnswer() fencerow.ReasonCode {
-	if !a.answered() || a.conn.ended.Load() {
+func (r *reply) brokenAnswer() fencerow.ReasonCode {
+	if !r.answered || r.ended {
 		return fencerow.ReasonConnectionCut
 	}
 	return fencerow.ReasonAnswerUnreadable

@@ -70,12 +70,12 @@ func FuzzAnswerIsAlwaysJudged(f *testing.F) {
 		adapters[strict] = h
 	}
 	e := answeredEntry()
-	m := adapters[true].newMessage(fencerow.Delivery{Entry: e}, nil)
-	for _, body := range answerBodies(m.digest) {
+	digest := digestFor(e)
+	for _, body := range answerBodies(digest) {
 		f.Add([]byte(body), "application/json", 200, true)
 		f.Add([]byte(body), "application/problem+json; charset=utf-8", 201, false)
 	}
-	good := []byte(answerBodies(m.digest)[0])
+	good := []byte(answerBodies(digest)[0])
 	f.Add(good, "text/html", 200, true)
 	f.Add(good, "", 202, true)
 	f.Add(good, "Application/JSON", 299, false)
@@ -86,8 +86,8 @@ func FuzzAnswerIsAlwaysJudged(f *testing.F) {
 		}
 		read := readPlainly(body, contentType)
 		if status >= 200 && status < 300 {
-			a := h.success(t.Context(), m, r, body, nil)
-			if want := read.success(e, m.digest, status, len(body) == 0, strict); !sameBut(a, want) {
+			a := h.success(t.Context(), e, digest, &reply{Response: r, body: body})
+			if want := read.success(e, digest, status, len(body) == 0, strict); !sameBut(a, want) {
 				t.Fatalf("%q is %+v, want %+v", body, a, want)
 			}
 			read.keeps(t, e, booked(a), a.LedgerRef, a.Snapshot)
@@ -95,8 +95,8 @@ func FuzzAnswerIsAlwaysJudged(f *testing.F) {
 			a.Snapshot != nil {
 			t.Fatalf("%d is %+v", status, a)
 		}
-		found := h.compare(e, r, body)
-		if want := read.readBack(e, m.digest, strict); found.Result != want {
+		found := h.compare(e, &reply{Response: r, body: body})
+		if want := read.readBack(e, digest, strict); found.Result != want {
 			t.Fatalf("%q read back is %+v, want %v", body, found, want)
 		}
 		read.keeps(t, e, found.Result == fencerow.ResolvedEqual, found.LedgerRef, found.Snapshot)

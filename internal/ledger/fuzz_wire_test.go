@@ -62,14 +62,14 @@ func FuzzAnswerOnTheWire(f *testing.F) {
 	}
 	var raw []byte
 	var serving sync.WaitGroup
-	h.pooled.MaxIdleConnsPerHost = -1
-	h.pooled.DialContext = func(context.Context, string, string) (net.Conn, error) {
+	h.deliveries.keep = 0
+	h.deliveries.dial = func(context.Context) (net.Conn, error) {
 		client, server := net.Pipe()
 		serving.Go(func() { answerWith(server, raw) })
-		return &countedConn{Conn: client}, nil
+		return client, nil
 	}
 	e := answeredEntry()
-	digest := h.newMessage(fencerow.Delivery{Entry: e}, nil).digest
+	digest := digestFor(e)
 	for _, s := range wireAnswers(digest) {
 		f.Add([]byte(s))
 	}

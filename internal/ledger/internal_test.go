@@ -37,8 +37,7 @@ func (c *fragileConn) Write(b []byte) (int, error) {
 	return n, syscall.EPIPE
 }
 
-// fragileLedger counts requests that arrive whole. Every connection but those from the second on of a re-send
-// breaks when armed.
+// fragileLedger counts requests that arrive whole. The first connection breaks when armed.
 func fragileLedger(t *testing.T, passes int) (h *HTTP, armed *atomic.Bool, requests *atomic.Int64) {
 	t.Helper()
 	armed, requests = &atomic.Bool{}, &atomic.Int64{}
@@ -59,13 +58,14 @@ func fragileLedger(t *testing.T, passes int) (h *HTTP, armed *atomic.Bool, reque
 		server.Close()
 		wg.Wait()
 	})
-	dial := h.pooled.DialContext
-	h.pooled.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := dial(ctx, network, address)
-		if err != nil {
-			return nil, err
+	dial, first := h.deliveries.dial, true
+	h.deliveries.dial = func(ctx context.Context) (net.Conn, error) {
+		conn, err := dial(ctx)
+		if err != nil || !first {
+			return conn, err
 		}
-		return &countedConn{Conn: &fragileConn{Conn: conn, armed: armed, passes: passes}}, nil
+		first = false
+		return &fragileConn{Conn: conn, armed: armed, passes: passes}, nil
 	}
 	return h, armed, requests
 }
@@ -120,7 +120,7 @@ func TestNameThatDoesNotResolveIsNotSent(t *testing.T) {
 	}
 	none := func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no resolver") }
 	d.plain.Resolver = &net.Resolver{PreferGo: true, Dial: none}
-	h.pooled = newTransport(d, 1)
+	h.deliveries.dial = d.to(false, "ledger.invalid")
 	defer h.Close()
 	got := h.Deliver(t.Context(), fencerow.Delivery{Entry: testEntry()})
 	if want := target(fencerow.NotSent, fencerow.ReasonDNSFailed); got != want {
@@ -185,7 +185,7 @@ func TestChangedTokenFileIsReadWithoutARefusal(t *testing.T) {
 	file := &tokenFile{path: path, prefix: "Bearer ", reread: time.Hour}
 	expect := func(want string) {
 		t.Helper()
-		if got, ok := file.header(); !ok || got[0] != want {
+		if got, ok := file.header(); !ok || got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

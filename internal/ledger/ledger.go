@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"net/http"
+	"net/textproto"
 	"net/url"
 	"slices"
 	"strings"
@@ -11,13 +12,8 @@ import (
 	"github.com/fourblocks2020/fencerow/internal/secretfile"
 )
 
-const (
-	// maxAnswer bounds the body of an answer, and separately its headers, in bytes.
-	maxAnswer = 64 << 10
-	// idleTimeout closes idle connections before common servers do (5 s and more): a request that meets a
-	// connection being closed has an unknown outcome.
-	idleTimeout = 4 * time.Second
-)
+// maxAnswer bounds the body of an answer, and separately its headers, in bytes.
+const maxAnswer = 64 << 10
 
 // HTTP delivers entries with one POST for each attempt. It is a [fencerow.Ledger] and a [fencerow.Resolver],
 // safe for concurrent use.
@@ -26,11 +22,10 @@ type HTTP struct {
 	url      *url.URL
 	readback *url.URL // nil without read-back
 	token    *tokenFile
-	fixed    fixedHeaders
-	pooled   *http.Transport
-	// fresh makes a new connection for each request and keeps none.
-	fresh *http.Transport
-	now   func() time.Time
+	// head is what the head of every delivery begins with.
+	head                  []byte
+	deliveries, readbacks *client
+	now                   func() time.Time
 }
 
 var (
@@ -45,8 +40,9 @@ func New(config Config) (*HTTP, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &HTTP{config: c, fixed: newFixedHeaders(c), now: time.Now}
+	h := &HTTP{config: c, now: time.Now}
 	h.config.RetryableStatus = slices.Clone(c.RetryableStatus)
+	h.config.TokenHeader = textproto.CanonicalMIMEHeaderKey(c.TokenHeader)
 	if h.url, err = parseURL("ledger_url", c.URL, c.AllowInsecure); err != nil {
 		return nil, err
 	}
@@ -66,23 +62,18 @@ func New(config Config) (*HTTP, error) {
 	if err != nil {
 		return nil, err
 	}
-	h.pooled, h.fresh = newTransport(d, c.Concurrency), newTransport(d, -1)
-	return h, nil
-}
-
-// newTransport keeps up to idle connections; with a negative number each request has its own.
-func newTransport(d *dialer, idle int) *http.Transport {
-	var protocols http.Protocols
-	protocols.SetHTTP1(true)
-	return &http.Transport{
-		DialContext:            d.dial,
-		DialTLSContext:         d.dialTLS,
-		Protocols:              &protocols,
-		DisableCompression:     true,
-		MaxIdleConnsPerHost:    idle,
-		IdleConnTimeout:        idleTimeout,
-		MaxResponseHeaderBytes: maxAnswer,
+	var host string
+	if h.head, host, err = newHead(h.url, c.Version); err != nil {
+		return nil, inputError("ledger_url", "has a host or path that cannot be sent")
 	}
+	h.deliveries = &client{dial: d.to(h.url.Scheme == "https", host), keep: c.Concurrency}
+	if h.readback != nil {
+		if _, host, err = plainRequest(http.MethodGet, h.readback, nil); err != nil {
+			return nil, inputError("ledger_readback_url", "has a host or path that cannot be sent")
+		}
+		h.readbacks = &client{dial: d.to(h.readback.Scheme == "https", host), keep: c.Concurrency}
+	}
+	return h, nil
 }
 
 // TokenFileExposed reports whether users other than the token file's owner and group can read or change it,
@@ -93,6 +84,8 @@ func (h *HTTP) TokenFileExposed() bool {
 
 // Close closes idle connections. Deliveries in flight go on.
 func (h *HTTP) Close() {
-	h.pooled.CloseIdleConnections()
-	h.fresh.CloseIdleConnections()
+	h.deliveries.close()
+	if h.readbacks != nil {
+		h.readbacks.close()
+	}
 }

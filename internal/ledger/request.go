@@ -1,22 +1,22 @@
 package ledger
 
 import (
+	"bufio"
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/textproto"
+	"net/url"
 	"slices"
 	"strconv"
 
 	"github.com/fourblocks2020/fencerow"
 )
 
-// The names of headers, in the canonical form in which http.Header is indexed.
+// The names of headers.
 const (
 	headerKey     = "Idempotency-Key"
 	headerFence   = "Fencerow-Fencing-Token"
@@ -35,94 +35,104 @@ func reservedHeader(name string) bool {
 	}, textproto.CanonicalMIMEHeaderKey(name))
 }
 
-// fixedHeaders are the header values that every request shares. They are never changed.
-type fixedHeaders struct {
-	json, accept, identity, agent []string
-	tokenName                     string
+// newHead returns what every delivery's head begins with, up to the headers that differ: net/http writes it,
+// so that path, host and agent are what it makes of them. host is the Host header, in ASCII.
+func newHead(u *url.URL, version string) (head []byte, host string, err error) {
+	header := commonHeaders(version)
+	header.Set(headerType, "application/json")
+	head, host, err = plainRequest(http.MethodPost, u, header)
+	if err != nil {
+		return nil, "", err
+	}
+	head = bytes.Replace(head, []byte("Content-Length: 0\r\n"), nil, 1)
+	return bytes.TrimSuffix(head, []byte("\r\n")), host, nil
 }
 
-func newFixedHeaders(c Config) fixedHeaders {
-	return fixedHeaders{
-		json:      []string{"application/json"},
-		accept:    []string{"application/json, application/problem+json"},
-		identity:  []string{"identity"},
-		agent:     []string{"fencerow/" + c.Version},
-		tokenName: textproto.CanonicalMIMEHeaderKey(c.TokenHeader),
+// commonHeaders are those that a delivery and a read-back have in common whatever they are about.
+func commonHeaders(version string) http.Header {
+	return http.Header{
+		"Accept":          {"application/json, application/problem+json"},
+		"Accept-Encoding": {"identity"},
+		"User-Agent":      {"fencerow/" + version},
 	}
 }
 
-// maxHeaders is how many headers a delivery has at most. A map that grows to them costs more than one that
-// begins with the room.
-const maxHeaders = 10
-
-// message is one entry ready to be sent.
-type message struct {
-	entry  *fencerow.Entry
-	digest string
-	body   []byte
-	header http.Header
+// plainRequest returns a request without a body as net/http writes it, and its Host header as it reads it.
+func plainRequest(method string, u *url.URL, header http.Header) (request []byte, host string, err error) {
+	r := http.Request{Method: method, URL: u, Host: u.Host, Header: header}
+	var b bytes.Buffer
+	if err := r.Write(&b); err != nil {
+		return nil, "", err
+	}
+	read, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(b.Bytes())))
+	if err != nil {
+		return nil, "", err
+	}
+	return b.Bytes(), read.Host, nil
 }
 
-// newMessage builds the body and the headers of an attempt. The body is fresh memory, not a pooled buffer:
-// the transport may still be writing it when an early answer has arrived, and other bytes must never take its
-// place.
-func (h *HTTP) newMessage(d fencerow.Delivery, token []string) *message {
+// writeDelivery writes an attempt's request into b and returns the digest of its document.
+func (h *HTTP) writeDelivery(b *buffer, d fencerow.Delivery, token string) (digest string) {
 	e := d.Entry
-	const around = 512 // most documents without their payload
-	m := &message{entry: e}
-	m.body = e.AppendDocument(make([]byte, 0, len(e.Payload)+around))
-	m.digest = contentDigest(m.body)
-
+	b.document = e.AppendDocument(b.document[:0])
+	digest = contentDigest(b.document)
 	key := IdempotencyKey(e.Instance, e.CorrelationID)
 	if h.config.QuoteKey {
 		key = `"` + key + `"`
 	}
-	fence, attempt := strconv.FormatInt(int64(d.Epoch), 10), strconv.Itoa(d.Attempt)
-	values := []string{key, fence, attempt, m.digest} // one allocation for all
-	m.header = make(http.Header, maxHeaders)
-	m.header[headerKey] = values[0:1:1]
-	m.header[headerFence] = values[1:2:2]
-	m.header[headerAttempt] = values[2:3:3]
-	m.header[headerDigest] = values[3:4:4]
-	m.header[headerType] = h.fixed.json
-	h.addCommon(m.header, e.TraceParent, token)
-	return m
+	r := append(b.request[:0], h.head...)
+	r = appendHeader(r, headerKey, key)
+	r = appendHeader(r, headerDigest, digest)
+	r = append(strconv.AppendInt(append(r, headerFence+": "...), int64(d.Epoch), 10), "\r\n"...)
+	r = append(strconv.AppendInt(append(r, headerAttempt+": "...), int64(d.Attempt), 10), "\r\n"...)
+	if token != "" {
+		r = appendHeader(r, h.config.TokenHeader, token)
+	}
+	if trace := attemptTrace(e.TraceParent); trace != "" {
+		r = appendHeader(r, headerTrace, trace)
+	}
+	r = append(strconv.AppendInt(append(r, "Content-Length: "...), int64(len(b.document)), 10), "\r\n\r\n"...)
+	b.request = append(r, b.document...)
+	return digest
 }
 
-// addCommon adds what a delivery and a read-back have in common.
-func (h *HTTP) addCommon(header http.Header, traceParent string, token []string) {
-	header["Accept"] = h.fixed.accept
-	header["Accept-Encoding"] = h.fixed.identity
-	header["User-Agent"] = h.fixed.agent
-	if token != nil {
-		header[h.fixed.tokenName] = token
-	}
-	if traceParent != "" {
-		var span [8]byte
-		binary.BigEndian.PutUint64(span[:], rand.Uint64()) //nolint:gosec // a span id is no secret
-		if child := childTraceParent(traceParent, span); child != "" {
-			header[headerTrace] = []string{child}
-		}
-	}
+// appendHeader appends a header. Whatever goes into one was checked before: keys, digests and trace contexts
+// are printable ASCII, and so is a token.
+func appendHeader(b []byte, name, value string) []byte {
+	b = append(append(b, name...), ": "...)
+	return append(append(b, value...), "\r\n"...)
 }
 
-// credential returns the token's header value, nil if none is configured, and whether it could be had.
-func (h *HTTP) credential() ([]string, bool) {
+// writeReadback writes a read-back's request into b.
+func (h *HTTP) writeReadback(b *buffer, e *fencerow.Entry, token string) error {
+	header := commonHeaders(h.config.Version)
+	if token != "" {
+		header.Set(h.config.TokenHeader, token)
+	}
+	if trace := attemptTrace(e.TraceParent); trace != "" {
+		header.Set(headerTrace, trace)
+	}
+	var err error
+	b.request, _, err = plainRequest(http.MethodGet, h.readbackURL(e), header)
+	return err
+}
+
+// attemptTrace returns the trace context of one attempt, empty if the entry has none that is good.
+func attemptTrace(parent string) string {
+	if parent == "" {
+		return ""
+	}
+	var span [8]byte
+	binary.BigEndian.PutUint64(span[:], rand.Uint64()) //nolint:gosec // a span id is no secret
+	return childTraceParent(parent, span)
+}
+
+// credential returns the token's header value, empty if none is configured, and whether it could be had.
+func (h *HTTP) credential() (string, bool) {
 	if h.token == nil {
-		return nil, true
+		return "", true
 	}
 	return h.token.header()
-}
-
-// request has no GetBody, on purpose: see the package comment. The reader is one that net/http knows to be in
-// memory, so that headers and body leave in one write.
-func (h *HTTP) request(ctx context.Context, m *message) *http.Request {
-	r := http.Request{
-		Method: http.MethodPost, URL: h.url, Host: h.url.Host, Header: m.header,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		ContentLength: int64(len(m.body)), Body: io.NopCloser(bytes.NewReader(m.body)),
-	}
-	return r.WithContext(ctx)
 }
 
 // contentDigest returns the value of a Content-Digest header (RFC 9530).

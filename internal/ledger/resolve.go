@@ -22,24 +22,19 @@ func (h *HTTP) Resolve(ctx context.Context, e *fencerow.Entry) fencerow.Resoluti
 	if !ok {
 		return failed
 	}
-	header := make(http.Header, 5)
-	h.addCommon(header, e.TraceParent, token)
-	request := http.Request{
-		Method: http.MethodGet, URL: h.readbackURL(e), Host: h.readback.Host, Header: header,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-	}
-	response, err := h.pooled.RoundTrip(request.WithContext(ctx))
-	if err != nil {
+	b := buffers.Get().(*buffer) //nolint:errcheck // the pool holds nothing else
+	defer buffers.Put(b)
+	if h.writeReadback(b, e, token) != nil {
 		return failed
 	}
-	buffer := bodies.Get().(*[]byte) //nolint:errcheck // the pool holds nothing else
-	defer bodies.Put(buffer)
-	if *buffer, err = readBody(response, (*buffer)[:0]); err != nil {
+	r := h.readbacks.exchange(ctx, b.request, b.answer[:0])
+	b.answer = r.body
+	if r.Response == nil || r.err != nil {
 		return failed
 	}
-	switch response.StatusCode {
+	switch r.StatusCode {
 	case http.StatusOK:
-		return h.compare(e, response, *buffer)
+		return h.compare(e, &r)
 	case http.StatusNotFound:
 		return fencerow.Resolution{Result: fencerow.ResolvedAbsent}
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired:
@@ -50,10 +45,10 @@ func (h *HTTP) Resolve(ctx context.Context, e *fencerow.Entry) fencerow.Resoluti
 	return failed
 }
 
-func (h *HTTP) compare(e *fencerow.Entry, response *http.Response, body []byte) fencerow.Resolution {
+func (h *HTTP) compare(e *fencerow.Entry, r *reply) fencerow.Resolution {
 	failed := fencerow.Resolution{Result: fencerow.ResolveFailed}
-	d, ok := parseDocument(body)
-	if !ok || !isJSON(response.Header) || d.result == resultConflict {
+	d, ok := parseDocument(r.body)
+	if !ok || !isJSON(r.Header) || d.result == resultConflict {
 		return failed
 	}
 	const around = 512

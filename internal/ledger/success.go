@@ -11,33 +11,31 @@ import (
 
 // success reads a 2xx answer. Only what is clear counts as booked; what is not is worth a read-back, and
 // otherwise the same key is sent again.
-func (h *HTTP) success(
-	ctx context.Context, m *message, response *http.Response, body []byte, err error,
-) fencerow.Answer {
-	status := response.StatusCode
+func (h *HTTP) success(ctx context.Context, e *fencerow.Entry, digest string, r *reply) fencerow.Answer {
+	status := r.StatusCode
 	accepted := status == http.StatusAccepted && h.config.AcceptedIsDuplicate
 	booked := accepted || status == http.StatusOK || status == http.StatusCreated ||
 		status == http.StatusNoContent
-	if err != nil {
+	if r.err != nil {
 		return cutShort(ctx)
 	}
-	if len(body) == 0 {
+	if len(r.body) == 0 {
 		switch {
 		case !booked:
 			return notBooked(status)
 		case h.config.RequireEcho:
 			return doubtful(fencerow.ReasonAnswerIncomplete)
-		case !endsClearly(response):
+		case !endsClearly(r.Response):
 			return doubtful(fencerow.ReasonAnswerUnreadable)
 		}
-		return settled(m.entry, accepted || saysReplayed(response.Header), &document{})
+		return settled(e, accepted || saysReplayed(r.Header), &document{})
 	}
-	d, ok := parseDocument(body)
-	said := d.echo(string(m.entry.CorrelationID), m.digest)
+	d, ok := parseDocument(r.body)
+	said := d.echo(string(e.CorrelationID), digest)
 	switch {
-	case (!ok || !isJSON(response.Header)) && booked:
+	case (!ok || !isJSON(r.Header)) && booked:
 		return doubtful(fencerow.ReasonAnswerUnreadable)
-	case ok && isJSON(response.Header) && (said == echoContradicts || d.result == resultConflict):
+	case ok && isJSON(r.Header) && (said == echoContradicts || d.result == resultConflict):
 		a := entry(fencerow.AnswerConflict, fencerow.Answered, fencerow.ReasonEchoConflict)
 		a.Resolve = true
 		return a
@@ -46,7 +44,7 @@ func (h *HTTP) success(
 	case h.config.RequireEcho && said != echoBoth:
 		return doubtful(fencerow.ReasonAnswerIncomplete)
 	}
-	return settled(m.entry, accepted || d.result == resultDuplicate || saysReplayed(response.Header), &d)
+	return settled(e, accepted || d.result == resultDuplicate || saysReplayed(r.Header), &d)
 }
 
 // settled is a booking, made by this attempt or by an earlier one.

@@ -22,27 +22,24 @@ type tokenFile struct {
 	readAt time.Time // zero: read at the next use
 	// value returns the header's value; it is nil while the file cannot be read. It is a function because
 	// package fmt shows the content of everything else, also behind a pointer.
-	value func() []string
+	value func() string
 }
 
 // header returns the header's value and whether there is one.
-func (t *tokenFile) header() ([]string, bool) {
+func (t *tokenFile) header() (string, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
 	if t.readAt.IsZero() || now.Sub(t.readAt) >= t.reread {
 		token, ok := secretfile.ReadToken(t.path)
-		switch {
-		case !ok:
-			t.value = nil
-		case t.value == nil || t.value()[0] != t.prefix+token:
-			value := []string{t.prefix + token} // never changed
-			t.value = func() []string { return value }
+		t.value = nil
+		if value := t.prefix + token; ok {
+			t.value = func() string { return value }
 		}
 		t.readAt = now
 	}
 	if t.value == nil {
-		return nil, false
+		return "", false
 	}
 	return t.value(), true
 }
