@@ -32,7 +32,7 @@ type batch struct {
 	ready   []result
 	aside   []result // ambiguous results of a streak that may yet turn out to be the target's fault
 	giveUp  []fencerow.ReleaseRow
-	awaited bool // a worker waits until what is ready is written
+	awaited int // of those ready, how many a worker waits to see written
 	// taken and written count the groups that the recorder took and wrote; groupWritten is closed with the next.
 	taken, written int
 	groupWritten   chan struct{}
@@ -124,7 +124,9 @@ func (b *batch) finish(r result, took time.Duration) {
 	waits := took >= slowDelivery && !r.release && r.lapse == nil
 	b.mu.Lock()
 	taken := b.taken
-	b.awaited = b.awaited || waits
+	if waits {
+		b.awaited++
+	}
 	b.finishLocked(r, took)
 	b.mu.Unlock()
 	if waits {
@@ -132,12 +134,15 @@ func (b *batch) finish(r result, took time.Duration) {
 	}
 }
 
-// patient reports whether what is ready may wait for more: nobody waits for it, it is no [fullGroup] yet, and
-// rows are still to start. While none is, the claim is about to end, and its last record ends it.
+// patient reports whether what is ready may wait for more: no more than [fewWaiters] wait for it, it is no
+// [fullGroup] yet, and rows are still to start. While none is, the claim is about to end, and its last record
+// ends it.
 func (b *batch) patient() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return !b.awaited && len(b.ready)*fullGroup < len(b.claim.Entries) && b.next < len(b.claim.Entries)
+	ready, all := len(b.ready), len(b.claim.Entries)
+	few := b.awaited*fewWaiters <= min(ready, b.running)
+	return few && ready*fullGroup < all && b.next < all
 }
 
 // slowDelivery is from when on a delivery takes long enough that waiting for its record beside it costs

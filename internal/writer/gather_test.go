@@ -2,6 +2,7 @@ package writer
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,7 +15,14 @@ func recordTimes(
 	t *testing.T, n int, takes func(fencerow.Delivery) time.Duration,
 ) (times []time.Duration, took time.Duration) {
 	t.Helper()
-	h := newHarness(t, func(c *Config) { c.BatchLimit = n })
+	return recordTimesOf(t, n, 4, takes)
+}
+
+func recordTimesOf(
+	t *testing.T, n, workers int, takes func(fencerow.Delivery) time.Duration,
+) (times []time.Duration, took time.Duration) {
+	t.Helper()
+	h := newHarness(t, func(c *Config) { c.BatchLimit, c.Concurrency = n, workers })
 	h.ledger.set(func(ctx context.Context, d fencerow.Delivery) fencerow.Answer {
 		return after(takes(d), delivered())(ctx, d)
 	})
@@ -43,7 +51,7 @@ func TestGroupsGrowWhileNobodyWaits(t *testing.T) {
 
 	bubble(t, "FastOnesAreWrittenTogether", func(t *testing.T) {
 		times, took := recordTimes(t, 400, always(fast))
-		if len(times) > 16 { // one each 8 ms
+		if len(times) > 5 { // one each 32 ms
 			t.Errorf("%d groups", len(times))
 		}
 		equal(t, "the last are written at once: took", took, 100*fast)
@@ -56,8 +64,8 @@ func TestGroupsGrowWhileNobodyWaits(t *testing.T) {
 	})
 
 	bubble(t, "FullGroupIsNotHeld", func(t *testing.T) {
-		times, _ := recordTimes(t, 40, always(fast)) // ten are there after three deliveries
-		atMost(t, "the first group", times[0], 3*fast+recordLinger)
+		times, _ := recordTimes(t, 40, always(fast)) // half are there after five deliveries
+		atMost(t, "the first group", times[0], 5*fast+recordLinger)
 	})
 
 	bubble(t, "NoneIsHeldForLongOnceAllHaveStarted", func(t *testing.T) {
@@ -74,6 +82,25 @@ func TestGroupsGrowWhileNobodyWaits(t *testing.T) {
 	bubble(t, "SlowOnesAreWrittenAsSoonAsBefore", func(t *testing.T) {
 		times, _ := recordTimes(t, 400, always(slowDelivery))
 		equal(t, "the first group", times[0], slowDelivery+recordLinger)
+	})
+
+	bubble(t, "OneSlowOneOfManyWorkersWaitsForTheGroup", func(t *testing.T) {
+		times, _ := recordTimesOf(t, 1000, 12, func(d fencerow.Delivery) time.Duration {
+			if d.Entry.CorrelationID == "e-1" {
+				return slowDelivery
+			}
+			return fast
+		})
+		equal(t, "the first group", times[0], fast+longLinger)
+	})
+
+	bubble(t, "ManySlowOnesOfManyWorkersAreWrittenAsSoonAsBefore", func(t *testing.T) {
+		const workers = 12
+		var begun atomic.Int64 // the first of them is there before the others
+		times, _ := recordTimesOf(t, 400, workers, func(fencerow.Delivery) time.Duration {
+			return slowDelivery + time.Duration(min(begun.Add(1), workers))*fast
+		})
+		equal(t, "the first group", times[0], slowDelivery+fast+recordLinger)
 	})
 
 	bubble(t, "FastOnesEndTheirWaitForASlowOne", func(t *testing.T) {

@@ -14,10 +14,14 @@ const (
 	// costs about as long, and one of 20 rows costs almost as much as one of 100.
 	recordLinger = 2 * time.Millisecond
 	// longLinger is how long it waits in all, a recordLinger at a time, while the group is small, rows are still
-	// to start and nobody waits for it: each record costs the server about half a millisecond beside its rows.
-	longLinger = 4 * recordLinger
-	// fullGroup is the part of a claim that is a group worth writing at once: a quarter.
-	fullGroup = 4
+	// to start and few wait for it: each record costs the server about half a millisecond beside its rows, and a
+	// write for each slot among them.
+	longLinger = 16 * recordLinger
+	// fullGroup is the part of a claim that is a group worth writing at once: half.
+	fullGroup = 2
+	// fewWaiters is the part of the group, and of the workers, that may wait for the record: a quarter. More is
+	// a slow ledger.
+	fewWaiters = 4
 	// The pauses between tries when the store is in trouble.
 	firstPause, lastPause = 50 * time.Millisecond, time.Second
 	// clockPause is how often the clocks are looked at while deliveries run. Timers stand still while a machine
@@ -108,7 +112,7 @@ func (w *Writer) collect(b *batch, delivered bool) group {
 	g := group{results: b.ready, releases: b.giveUp}
 	aside := b.aside
 	busy, ended := b.busy, b.ended
-	b.ready, b.giveUp, b.aside, b.busy, b.ended, b.awaited = nil, nil, nil, 0, 0, false
+	b.ready, b.giveUp, b.aside, b.busy, b.ended, b.awaited = nil, nil, nil, 0, 0, 0
 	b.taken++
 	b.mu.Unlock()
 
