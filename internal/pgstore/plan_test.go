@@ -191,6 +191,49 @@ func findsByID(t *testing.T, database *pgtest.Database, analyzed string, role ..
 	}
 }
 
+// While somebody holds an old snapshot, what is left of finished claims stays in the table and its indexes. A
+// claim reads it once, whatever the statistics say: expired claims are looked up by their tokens after that.
+func TestClaimReadsWhatIsLeftOfFinishedClaimsOnce(t *testing.T) {
+	t.Parallel()
+	const finished = `INSERT INTO fencerow.ledger_claim (
+			claim_token, claim_epoch, claimed_at, lease_expires_at, instance_key, claimed_by, outbox_ids
+		)
+		SELECT gen_random_uuid(), 1, now(), now() + interval '1 hour', 'i', 'w', array_fill(g, ARRAY[100])
+		FROM generate_series(10000001, 10002000) g;
+		DELETE FROM fencerow.ledger_claim`
+	for when, statements := range map[string][]string{
+		"never analysed":  {finished},
+		"analysed before": {`ANALYZE fencerow.ledger_claim`, finished},
+		"analysed after":  {finished, `ANALYZE fencerow.ledger_claim`},
+	} {
+		t.Run(when, func(t *testing.T) {
+			t.Parallel()
+			database := pgtest.NewDatabase(t, schema)
+			database.Exec(t, `ALTER TABLE fencerow.ledger_claim SET (autovacuum_enabled = off)`)
+			enqueue(t, openOn(t, database), "i", 10)
+			for _, sql := range statements {
+				database.Exec(t, sql)
+			}
+			conn := database.Connect(t)
+			for name, sql := range map[string]string{"ClaimBatch": db.ClaimBatch, "ClaimDue": db.ClaimDue} {
+				for _, mode := range []string{genericPlan, customPlan} {
+					plan := explain(t, conn, mode, sql, map[string]string{
+						"text": `'i'`, "boolean": "true", "timestamptz": "'-infinity'", "integer": "10", "bigint": "1",
+						"uuid": "'" + fencerow.NewClaimToken().UUID() + "'", "interval": "'1 minute'",
+					})
+					scans := regexp.MustCompile(`Scan (using \S+ )?on ledger_claim\b.*\n(.*)`).FindAllString(plan, -1)
+					scans = slices.DeleteFunc(scans, func(scan string) bool {
+						return strings.Contains(scan, "Index Cond: (claim_token = ANY")
+					})
+					if len(scans) != 1 || !strings.Contains(scans[0], "Index Cond: (instance_key = ") {
+						t.Errorf("%s of %s reads the claims by %q:\n%s", mode, name, scans, plan)
+					}
+				}
+			}
+		})
+	}
+}
+
 // The floor is used while a store drains full batches: a row that comes to lie below it is passed over until
 // what lies above no longer fills a claim, or a second is over. That is what spares the entries of finished
 // rows.

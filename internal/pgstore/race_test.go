@@ -100,8 +100,8 @@ func TestHoldingOnlyRowsOfLiveClaimsIsFound(t *testing.T) {
 	t.Parallel()
 	rewrite, changed := mutation{
 		queries: []string{"ClaimBatch"},
-		pattern: `(?s)(FROM fencerow\.ledger_claim c\s+WHERE c\.instance_key = \$\d+::text)(\s+\) h)`,
-		with:    `${1} AND c.lease_expires_at > (SELECT at FROM moment)${2}`,
+		pattern: `(?s)(FROM standing s)(\s+\) h)`,
+		with:    `${1} WHERE s.lease_expires_at > (SELECT at FROM moment)${2}`,
 	}.apply()
 	during, _ := claimsAroundAnOpenOutcome(t, func(s *Store) { s.texts.rewrite = rewrite })
 	if changed.Load() == 0 {

@@ -9,10 +9,15 @@
 WITH moment AS MATERIALIZED (
     SELECT clock_timestamp() AS at
 ),
-held AS MATERIALIZED (
-    SELECT unnest(outbox_ids) AS outbox_id
+standing AS MATERIALIZED (
+    SELECT lease_expires_at <= (SELECT at FROM moment) AS expired, outbox_ids
     FROM fencerow.ledger_claim
-    WHERE instance_key = @instance_key::text AND lease_expires_at > (SELECT at FROM moment)
+    WHERE instance_key = @instance_key::text
+),
+held AS MATERIALIZED (
+    SELECT unnest(s.outbox_ids) AS outbox_id
+    FROM standing s
+    WHERE NOT s.expired
 )
 SELECT
     (EXISTS (
@@ -24,8 +29,8 @@ SELECT
     )
     OR EXISTS (
         SELECT
-        FROM fencerow.ledger_claim c
-        WHERE c.instance_key = @instance_key::text AND c.lease_expires_at <= (SELECT at FROM moment)
+        FROM standing s
+        WHERE s.expired
     )
     OR NOT EXISTS (
         SELECT
@@ -43,25 +48,36 @@ SELECT
 -- ClaimBatch ends expired claims, picks due rows and makes one claim of them; InstanceLock goes before it in the same transaction. Only
 -- ids of claims that were really deleted here are free: the rows of every other claim in the snapshot, live or expired, are held, since
 -- an outcome may be committing under it right now. It returns no payload and one row: a client that stops reading keeps no lock.
--- Plan: claims by ledger_claim_instance; candidates in order by ledger_pending_due, held ones filtered by a hashed subplan.
+-- Plan: claims by ledger_claim_instance, once, since what a long reader keeps of finished ones is read with them; expired ones again by
+-- their token; candidates in order by ledger_pending_due, held ones filtered by a hashed subplan.
 -- Rejected: outbox_id <> ALL (array), which falls with the number of workers; NOT EXISTS, a nested loop, a tenth of the rate.
 WITH moment AS MATERIALIZED (
     SELECT clock_timestamp() AS at
     WHERE current_setting('fencerow.locked', true) = @instance_key::text
 ),
-expired AS MATERIALIZED (
-    SELECT claim_token
+standing AS MATERIALIZED (
+    SELECT claim_token, lease_expires_at, outbox_ids
     FROM fencerow.ledger_claim
-    WHERE instance_key = @instance_key::text AND lease_expires_at <= (SELECT at FROM moment)
-    ORDER BY lease_expires_at, claim_token
+    WHERE instance_key = @instance_key::text
+),
+expired AS MATERIALIZED (
+    SELECT c.claim_token
+    FROM fencerow.ledger_claim c
+    WHERE c.claim_token = ANY (ARRAY(
+            SELECT s.claim_token
+            FROM standing s
+            WHERE s.lease_expires_at <= (SELECT at FROM moment)
+        ))
+        AND (c.instance_key = @instance_key::text) IS TRUE
+        AND (c.lease_expires_at <= (SELECT at FROM moment)) IS TRUE
+    ORDER BY c.lease_expires_at, c.claim_token
     LIMIT 8
     FOR UPDATE SKIP LOCKED
 ),
 ended AS (
-    DELETE FROM fencerow.ledger_claim c
-    USING expired e
-    WHERE c.claim_token = e.claim_token
-    RETURNING c.claim_epoch, c.outbox_ids
+    DELETE FROM fencerow.ledger_claim
+    WHERE claim_token = ANY (ARRAY(SELECT e.claim_token FROM expired e))
+    RETURNING claim_epoch, outbox_ids
 ),
 freed AS MATERIALIZED (
     SELECT claim_epoch, unnest(outbox_ids) AS outbox_id
@@ -70,9 +86,8 @@ freed AS MATERIALIZED (
 held AS MATERIALIZED (
     SELECT h.outbox_id
     FROM (
-        SELECT unnest(c.outbox_ids) AS outbox_id
-        FROM fencerow.ledger_claim c
-        WHERE c.instance_key = @instance_key::text
+        SELECT unnest(s.outbox_ids) AS outbox_id
+        FROM standing s
     ) h
     WHERE h.outbox_id NOT IN (SELECT f.outbox_id FROM freed f)
 ),
