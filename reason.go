@@ -18,7 +18,7 @@ const (
 	ReasonAnswerUnreadable   ReasonCode = "answer_unreadable"   // not HTTP, or a 2xx without an answer document
 	ReasonAnswerIncomplete   ReasonCode = "answer_incomplete"   // 2xx without the echo that is required
 	ReasonAcceptedNotBooked  ReasonCode = "accepted_not_booked" // 202
-	ReasonUnexpectedSuccess  ReasonCode = "unexpected_success"  // another 2xx
+	ReasonUnexpectedSuccess  ReasonCode = "unexpected_success"  // another 2xx, or one that came too early
 	ReasonRedirected         ReasonCode = "redirected"          // 3xx, never followed
 	ReasonBadRequest         ReasonCode = "bad_request"         // 400
 	ReasonCredentialsRefused ReasonCode = "credentials_refused" // 401, 403, 407

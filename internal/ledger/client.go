@@ -32,6 +32,7 @@ type reply struct {
 
 	connected bool // there was a connection
 	sent      bool // at least one byte of the request was written
+	sentWhole bool // and all others
 	answered  bool // at least one byte was read
 	ended     bool // and the connection was read to its end, or to its failure
 }
@@ -51,7 +52,7 @@ func (c *client) exchange(ctx context.Context, request, body []byte) reply {
 	}
 	fresh, err := c.dial(ctx)
 	if err != nil {
-		return reply{err: err}
+		return reply{err: err, body: body}
 	}
 	return c.over(ctx, newConn(fresh), request, body)
 }
@@ -63,7 +64,7 @@ func (c *client) over(ctx context.Context, n *conn, request, body []byte) reply 
 	if stop() && n.reusable(&r) {
 		c.put(n)
 	} else {
-		n.Close() //nolint:errcheck // it is given up
+		n.giveUp()
 	}
 	return r
 }
@@ -85,7 +86,7 @@ func (c *client) take() *conn {
 		if time.Since(n.idleSince) < idleTimeout && n.quiet() {
 			return n
 		}
-		n.Close() //nolint:errcheck // it is given up
+		n.giveUp()
 	}
 }
 
@@ -94,7 +95,7 @@ func (c *client) put(n *conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed || len(c.idle) >= c.keep {
-		n.Close() //nolint:errcheck // it is given up
+		n.giveUp()
 		return
 	}
 	c.idle = append(c.idle, n)
@@ -109,7 +110,7 @@ func (c *client) closeExpired() {
 	defer c.mu.Unlock()
 	now, young := time.Now(), 0
 	for young < len(c.idle) && now.Sub(c.idle[young].idleSince) >= idleTimeout {
-		c.idle[young].Close() //nolint:errcheck // it is given up
+		c.idle[young].giveUp()
 		young++
 	}
 	c.idle = append(c.idle[:0], c.idle[young:]...)
@@ -127,7 +128,7 @@ func (c *client) close() {
 	defer c.mu.Unlock()
 	c.closed = true
 	for _, n := range c.idle {
-		n.Close() //nolint:errcheck // it is given up
+		n.giveUp()
 	}
 	c.idle = nil
 	if c.sweep != nil {

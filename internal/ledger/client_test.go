@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -119,9 +120,10 @@ func (c *corked) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-func (c *corked) letOut() error {
-	c.corked = false
-	_, err := c.held.WriteTo(c.Conn)
+// letOut writes what was held, but for the last bytes.
+func (c *corked) letOut(but int) error {
+	c.corked = but > 0
+	_, err := c.Conn.Write(c.held.Next(c.held.Len() - but))
 	return err
 }
 
@@ -155,6 +157,7 @@ func TestWhatComesInOnAnIdleConnectionIsNoAnswer(t *testing.T) {
 		name   string
 		secure bool
 		after  string // with the answer
+		behind int    // of its last bytes, those that come with the next request only
 		later  string // once the delivery is over
 		ends   bool
 	}{
@@ -163,6 +166,8 @@ func TestWhatComesInOnAnIdleConnectionIsNoAnswer(t *testing.T) {
 		{name: "OneByteLater", later: "H"},
 		{name: "Closed", ends: true},
 		{name: "AnotherRecordAtOnceOverTLS", secure: true, after: refusal},
+		{name: "HalfARecordAtOnceOverTLS", secure: true, after: refusal, behind: 10},
+		{name: "HeadOfARecordAtOnceOverTLS", secure: true, after: refusal, behind: len(refusal) + 20},
 		{name: "MoreLaterOverTLS", secure: true, later: refusal},
 		{name: "ClosedOverTLS", secure: true, ends: true},
 	} {
@@ -188,8 +193,11 @@ func TestWhatComesInOnAnIdleConnectionIsNoAnswer(t *testing.T) {
 					cork.corked = true
 					say(conn, okAnswer)
 					say(conn, c.after)
-					if err := cork.letOut(); err != nil {
+					if err := cork.letOut(c.behind); err != nil {
 						t.Error(err)
+					}
+					if c.behind > 0 && take(in) {
+						cork.letOut(0) //nolint:errcheck // the client may have had enough
 					}
 				} else {
 					say(conn, okAnswer+c.after)
@@ -222,6 +230,48 @@ func TestWhatComesInOnAnIdleConnectionIsNoAnswer(t *testing.T) {
 			}
 			if got := connections.Load(); got != 2 {
 				t.Errorf("%d connections, want 2", got)
+			}
+		})
+	}
+}
+
+// A peer that reads nothing keeps nobody past the end of the context: not by a long request, nor by the last
+// words of TLS.
+func TestEndOfTheContextEndsALongRequestThatNobodyReads(t *testing.T) {
+	config, caFile := secureServer(t)
+	for _, secure := range []bool{false, true} {
+		t.Run(map[bool]string{false: "Plain", true: "OverTLS"}[secure], func(t *testing.T) {
+			l := listen(t)
+			address, done := "http://"+l.Addr().String(), make(chan struct{})
+			if secure {
+				l, address = tls.NewListener(l, config), "https://"+l.Addr().String()
+			}
+			script(t, l, func(_ int, conn net.Conn, _ *bufio.Reader) {
+				if c, ok := conn.(*tls.Conn); ok {
+					c.HandshakeContext(t.Context()) //nolint:errcheck // the client says so if it fails
+				}
+				<-done
+			})
+			defer close(done)
+			h := clientFor(t, func(c *Config) {
+				c.URL = address
+				if secure {
+					c.CAFile = caFile
+				}
+			})
+			h.deliveries.dial = unread(h.deliveries.dial)
+			e := testEntry()
+			e.Payload = []byte(`{"p":"` + strings.Repeat("x", fencerow.MaxPayload-8) + `"}`)
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			start := time.Now()
+			got := h.Deliver(ctx, fencerow.Delivery{Entry: e})
+			want := entry(fencerow.AnswerRetryable, fencerow.Unknown, fencerow.ReasonDeliveryTimeout)
+			if got != want {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+			if took := time.Since(start); took >= lastLook {
+				t.Errorf("it took %v", took)
 			}
 		})
 	}
@@ -268,20 +318,24 @@ func unread(dial func(context.Context) (net.Conn, error)) func(context.Context) 
 	return func(ctx context.Context) (net.Conn, error) {
 		c, err := dial(ctx)
 		if err == nil {
-			err = c.(*net.TCPConn).SetWriteBuffer(1) //nolint:errcheck // it dials nothing else
+			err = newConn(c).below.(*net.TCPConn).SetWriteBuffer(1) //nolint:errcheck // it dials nothing else
 		}
 		return c, err
 	}
 }
 
-// stalled takes some bytes of a request and then fails, or ends.
+// stalled takes some bytes of a request and then fails; a negative number of them counts from the end.
 type stalled struct {
 	net.Conn
 	takes int
 }
 
 func (s *stalled) Write(b []byte) (int, error) {
-	n, err := s.Conn.Write(b[:min(len(b), s.takes)])
+	takes := min(len(b), s.takes)
+	if takes < 0 {
+		takes += len(b)
+	}
+	n, err := s.Conn.Write(b[:takes])
 	if err == nil && n < len(b) {
 		err = syscall.EPIPE
 	}
@@ -305,6 +359,72 @@ func TestRestOfALongRequestThatCannotBeWrittenEndsTheWait(t *testing.T) {
 	want := entry(fencerow.AnswerRetryable, fencerow.Unknown, fencerow.ReasonConnectionCut)
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// A success proves nothing of a request that the ledger cannot know: one that was not written, or not to its
+// end. A refusal of half of one stands: it may well be too large.
+func TestSuccessForARequestThatWasNotWrittenWholeProvesNothing(t *testing.T) {
+	e := testEntry()
+	e.Payload = []byte(`{"p":"` + strings.Repeat("x", 2*atOnce) + `"}`)
+	body := `{"result":"CREATED","correlation_id":"a","content_digest":"` + digestFor(e) + `"}`
+	head := "HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: "
+	success := fmt.Sprintf("%s%d\r\n\r\n%s", head, len(body), body)
+	doubted := doubtful(fencerow.ReasonUnexpectedSuccess)
+	for _, c := range []struct {
+		name, answer string
+		takes        int
+		want         fencerow.Answer
+	}{
+		{"NothingWritten", success, 0, target(fencerow.NotSent, fencerow.ReasonConnectionCut)},
+		{"OneByteWritten", success, 1, doubted},
+		{"HalfWritten", success, atOnce, doubted},
+		{"AllButOneByteWritten", success, -1, doubted},
+		{"Refused", "HTTP/1.1 413 No\r\nContent-Length: 0\r\n\r\n", atOnce,
+			entry(fencerow.AnswerPermanent, fencerow.Answered, fencerow.ReasonTooLarge)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := listen(t)
+			script(t, l, func(_ int, conn net.Conn, in *bufio.Reader) {
+				say(conn, c.answer)
+				io.Copy(io.Discard, in) //nolint:errcheck // until the client gives up
+			})
+			h := clientFor(t, func(c *Config) { c.URL, c.RequireEcho = "http://"+l.Addr().String(), true })
+			dial := h.deliveries.dial
+			h.deliveries.dial = func(ctx context.Context) (net.Conn, error) {
+				conn, err := dial(ctx)
+				return &stalled{conn, c.takes}, err
+			}
+			if got := h.Deliver(soon(t), fencerow.Delivery{Entry: e}); got != c.want {
+				t.Errorf("got %+v, want %+v", got, c.want)
+			}
+			if len(h.deliveries.idle) != 0 {
+				t.Error("the connection is kept")
+			}
+		})
+	}
+}
+
+// A ledger that answers a long request at once, and reads all of it, keeps its connection.
+func TestConnectionOfALongRequestIsKept(t *testing.T) {
+	var connections atomic.Int64
+	l := listen(t)
+	script(t, l, func(_ int, conn net.Conn, in *bufio.Reader) {
+		connections.Add(1)
+		for take(in) {
+			say(conn, okAnswer)
+		}
+	})
+	h := clientFor(t, func(c *Config) { c.URL = "http://" + l.Addr().String() })
+	e := testEntry()
+	e.Payload = []byte(`{"p":"` + strings.Repeat("x", 2*atOnce) + `"}`)
+	for range 200 {
+		if got := h.Deliver(soon(t), fencerow.Delivery{Entry: e}); got.Class != fencerow.AnswerDelivered {
+			t.Fatalf("got %+v", got)
+		}
+	}
+	if n := connections.Load(); n != 1 {
+		t.Errorf("%d connections", n)
 	}
 }
 

@@ -66,7 +66,7 @@ type Config struct {
 	// DialTimeout bounds the connecting, and separately the TLS handshake: from [MinDialTimeout] to
 	// [MaxDialTimeout]. Zero means [DefaultDialTimeout].
 	DialTimeout time.Duration
-	// Concurrency is how many connections are kept for reuse. Zero means [DefaultConcurrency].
+	// Concurrency is how many connections to a host are kept for reuse. Zero means [DefaultConcurrency].
 	Concurrency int
 	// Version goes into the User-Agent. Empty means dev.
 	Version string

@@ -20,6 +20,8 @@ const (
 	atOnce = 16 << 10
 	// lastLook is how long an answer is waited for once the rest of a long request cannot be written.
 	lastLook = time.Second
+	// lastBytes is how long the rest of a long request may take to be written once its answer is there.
+	lastBytes = 50 * time.Millisecond
 )
 
 var (
@@ -27,6 +29,8 @@ var (
 	errTooLate = errors.New("too late to send")
 	// errTooLong says that an answer's head or body is over the limit.
 	errTooLong = errors.New("answer too long")
+	// errUnasked says that an answer came although nothing could be asked.
+	errUnasked = errors.New("answered before it was asked")
 )
 
 // conn is a connection to the ledger. It counts the bytes of one exchange. Over TLS they are those within it,
@@ -41,20 +45,21 @@ type conn struct {
 	ended         bool // nothing more can be read
 	given         bool // closed in the middle of a write
 
+	below   net.Conn        // what TLS runs on, or the connection itself
+	records *records        // nil without TLS
 	socket  syscall.RawConn // nil where there is none
 	look    func(fd uintptr) bool
 	seen    bool // what look saw: that the socket is quiet
-	secured bool
 }
 
 func newConn(c net.Conn) *conn {
-	n := &conn{Conn: c}
+	n := &conn{Conn: c, below: c}
 	n.in = bufio.NewReader(reading{n})
-	below := c
 	if s, ok := c.(*tls.Conn); ok {
-		below, n.secured = s.NetConn(), true
+		n.records = s.NetConn().(*records) //nolint:errcheck // the dialer makes no other kind
+		n.below = n.records.Conn
 	}
-	if s, ok := below.(syscall.Conn); ok {
+	if s, ok := n.below.(syscall.Conn); ok {
 		n.socket, _ = s.SyscallConn() // nil if there is none
 		n.look = func(fd uintptr) bool {
 			n.seen = peek(fd)
@@ -69,19 +74,24 @@ func (n *conn) quiet() bool {
 	if n.socket != nil && (n.socket.Read(n.look) != nil || !n.seen) {
 		return false
 	}
-	return !n.secured || n.quietWithin()
+	return n.records == nil || n.quietWithin()
 }
 
-// quietWithin reports whether TLS has not read more than it has given out. A read whose time is over finds
-// nothing else, and does the connection no harm.
+// quietWithin reports whether TLS has not read more than it has given out: neither a whole record, which a
+// read whose time is over finds without harm to the connection, nor a part of one.
 func (n *conn) quietWithin() bool {
 	var one [1]byte
-	if n.SetReadDeadline(time.Unix(1, 0)) != nil {
+	if !n.records.whole() {
 		return false
 	}
+	n.interrupt()
 	_, err := n.Read(one[:])
-	return errors.Is(err, os.ErrDeadlineExceeded) && n.SetReadDeadline(time.Time{}) == nil
+	return errors.Is(err, os.ErrDeadlineExceeded) && n.SetDeadline(time.Time{}) == nil
 }
+
+// giveUp closes a connection at once. TLS is not told: it would wait for its last word to be taken, for
+// seconds.
+func (n *conn) giveUp() { n.below.Close() } //nolint:errcheck // there is nobody to tell
 
 // interrupt ends what is under way.
 func (n *conn) interrupt() { n.SetDeadline(time.Unix(1, 0)) } //nolint:errcheck // a closed one has ended
@@ -119,28 +129,36 @@ func (n *conn) exchange(ctx context.Context, request, body []byte) reply {
 			n.receive(&r)
 		}
 	default:
-		n.receiveWhile(request, &r)
+		n.receiveWhile(ctx, request, &r)
 	}
 	r.sent, r.answered, r.ended = n.written > 0, n.read > 0, n.ended
+	r.sentWhole = n.written == len(request)
+	if !r.sent && r.err == nil {
+		r.Response, r.err = nil, errUnasked
+	}
 	return r
 }
 
-// receiveWhile reads the answer while the request is written. What is not written when the answer is there is
-// given up, and the connection with it.
-func (n *conn) receiveWhile(request []byte, r *reply) {
+// receiveWhile reads the answer while the request is written. What is not written soon after the answer is
+// there is given up, and the connection with it.
+func (n *conn) receiveWhile(ctx context.Context, request []byte, r *reply) {
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
 		if n.send(request) != nil {
 			n.SetReadDeadline(time.Now().Add(lastLook)) //nolint:errcheck // a closed one has ended
+			if ctx.Err() != nil {
+				n.interrupt() // again: the deadline above has taken the place of the first
+			}
 		}
 	}()
 	n.receive(r)
+	patience := time.NewTimer(lastBytes)
+	defer patience.Stop()
 	select {
 	case <-written:
-	default:
-		n.given = true
-		n.Close() //nolint:errcheck // it is given up
+	case <-patience.C:
+		n.giveUp()
 		<-written
 	}
 	n.given = n.given || n.written < len(request)

@@ -178,7 +178,7 @@ func TestAnAnswerWithAnyByteChangedIsJudgedByWhatItSays(t *testing.T) {
 			for body := range badinput.Flips(whole, uint64(i), flips) {
 				r := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, ContentLength: int64(len(body))}
 				read := readPlainly([]byte(body), "")
-				a := h.success(t.Context(), e, digest, &reply{Response: r, body: []byte(body)})
+				a := h.success(t.Context(), e, digest, &reply{Response: r, body: []byte(body), sentWhole: true})
 				if want := read.success(e, digest, http.StatusOK, false, strict); !sameBut(a, want) {
 					t.Errorf("%q is %+v, want %+v", body, a, want)
 				}

@@ -108,7 +108,7 @@ func (d *dialer) dialTLS(ctx context.Context, address string) (net.Conn, error) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
-	secured := tls.Client(conn, config)
+	secured := tls.Client(&records{Conn: conn}, config)
 	if err := secured.HandshakeContext(ctx); err != nil {
 		conn.Close() //nolint:errcheck // nothing was sent
 		return nil, &dialError{fencerow.ReasonTLSFailed}

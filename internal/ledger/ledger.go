@@ -24,7 +24,7 @@ type HTTP struct {
 	token    *tokenFile
 	// head is what the head of every delivery begins with.
 	head                  []byte
-	deliveries, readbacks *client
+	deliveries, readbacks *client // one, if they go to the same host
 	now                   func() time.Time
 }
 
@@ -62,16 +62,22 @@ func New(config Config) (*HTTP, error) {
 	if err != nil {
 		return nil, err
 	}
-	var host string
-	if h.head, host, err = newHead(h.url, c.Version); err != nil {
+	head, host, err := newHead(h.url, c.Version)
+	if err != nil {
 		return nil, inputError("ledger_url", "has a host or path that cannot be sent")
 	}
+	h.head = head
 	h.deliveries = &client{dial: d.to(h.url.Scheme == "https", host), keep: c.Concurrency}
-	if h.readback != nil {
-		if _, host, err = plainRequest(http.MethodGet, h.readback, nil); err != nil {
-			return nil, inputError("ledger_readback_url", "has a host or path that cannot be sent")
-		}
-		h.readbacks = &client{dial: d.to(h.readback.Scheme == "https", host), keep: c.Concurrency}
+	if h.readback == nil {
+		return h, nil
+	}
+	_, other, err := plainRequest(http.MethodGet, h.readback, nil)
+	if err != nil {
+		return nil, inputError("ledger_readback_url", "has a host or path that cannot be sent")
+	}
+	h.readbacks = h.deliveries
+	if other != host || h.readback.Scheme != h.url.Scheme {
+		h.readbacks = &client{dial: d.to(h.readback.Scheme == "https", other), keep: c.Concurrency}
 	}
 	return h, nil
 }

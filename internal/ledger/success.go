@@ -16,8 +16,11 @@ func (h *HTTP) success(ctx context.Context, e *fencerow.Entry, digest string, r 
 	accepted := status == http.StatusAccepted && h.config.AcceptedIsDuplicate
 	booked := accepted || status == http.StatusOK || status == http.StatusCreated ||
 		status == http.StatusNoContent
-	if r.err != nil {
+	switch {
+	case r.err != nil:
 		return cutShort(ctx)
+	case !r.sentWhole: // What it does not know it cannot have booked.
+		return doubtful(fencerow.ReasonUnexpectedSuccess)
 	}
 	if len(r.body) == 0 {
 		switch {

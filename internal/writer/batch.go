@@ -134,14 +134,14 @@ func (b *batch) finish(r result, took time.Duration) {
 	}
 }
 
-// patient reports whether what is ready may wait for more: no more than [fewWaiters] wait for it, it is no
-// [fullGroup] yet, and rows are still to start. While none is, the claim is about to end, and its last record
-// ends it.
+// patient reports whether what is ready may wait for more: few workers wait for it ([othersPerWaiter]), it is
+// no [fullGroup] yet, and rows are still to start. While none is, the claim is about to end, and its last
+// record ends it.
 func (b *batch) patient() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	ready, all := len(b.ready), len(b.claim.Entries)
-	few := b.awaited*fewWaiters <= min(ready, b.running)
+	few := b.awaited*othersPerWaiter <= min(ready, b.running)
 	return few && ready*fullGroup < all && b.next < all
 }
 

@@ -113,3 +113,31 @@ func TestGroupsGrowWhileNobodyWaits(t *testing.T) {
 		atMost(t, "the slow one's group", times[0], slowDelivery+recordLinger)
 	})
 }
+
+func TestPatienceEndsWithTooManyWhoWait(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name                          string
+		awaited, ready, running, next int
+		patient                       bool
+	}{
+		{"NobodyWaits", 0, 1, 0, 2, true},
+		{"FourThereAndFourAtWorkForTheOneThatWaits", 1, 4, 4, 9, true},
+		{"ThreeThere", 1, 3, 4, 9, false},
+		{"ThreeAtWork", 1, 4, 3, 9, false},
+		{"SevenForTwo", 2, 7, 8, 17, false},
+		{"EightForTwo", 2, 8, 8, 17, true},
+		{"AlmostHalfOfTheClaim", 0, 49, 4, 53, true},
+		{"HalfOfTheClaim", 0, 50, 4, 54, false},
+		{"AllStarted", 0, 1, 4, 100, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			b := &batch{
+				claim: &fencerow.Claim{Entries: make([]fencerow.ClaimedEntry, 100)}, next: c.next, running: c.running,
+				ready: make([]result, c.ready), awaited: c.awaited,
+			}
+			equal(t, "patient", b.patient(), c.patient)
+		})
+	}
+}

@@ -19,9 +19,9 @@ const (
 	longLinger = 16 * recordLinger
 	// fullGroup is the part of a claim that is a group worth writing at once: half.
 	fullGroup = 2
-	// fewWaiters is the part of the group, and of the workers, that may wait for the record: a quarter. More is
-	// a slow ledger.
-	fewWaiters = 4
+	// othersPerWaiter is how many results must be there, and how many deliveries under way, for each worker that
+	// waits for the record. Fewer is a slow ledger.
+	othersPerWaiter = 4
 	// The pauses between tries when the store is in trouble.
 	firstPause, lastPause = 50 * time.Millisecond, time.Second
 	// clockPause is how often the clocks are looked at while deliveries run. Timers stand still while a machine
