@@ -249,7 +249,9 @@ func TestEndOfTheContextEndsALongRequestThatNobodyReads(t *testing.T) {
 			script(t, l, func(_ int, conn net.Conn, _ *bufio.Reader) {
 				if c, ok := conn.(*tls.Conn); ok {
 					c.HandshakeContext(t.Context()) //nolint:errcheck // the client says so if it fails
+					conn = c.NetConn()
 				}
+				conn.(*net.TCPConn).SetReadBuffer(4 << 10) //nolint:errcheck // what is full sooner shows it sooner
 				<-done
 			})
 			defer close(done)
