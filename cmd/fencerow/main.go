@@ -57,8 +57,8 @@ type commands struct {
 }
 
 func main() {
-	// net/http prints through the standard logger what a ledger sends after its answer, and offers no other
-	// place for it.
+	// Libraries print through the standard logger: net/http, for one, what comes unasked on a connection, and
+	// it offers no other place.
 	log.SetOutput(io.Discard)
 	ctx, stop := signal.NotifyContext(context.Background(), config.StopSignals()...)
 	context.AfterFunc(ctx, stop) // A second signal ends the process at once.

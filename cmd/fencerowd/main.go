@@ -19,8 +19,8 @@ import (
 )
 
 func main() {
-	// Standard error holds the records of the log and lines of our own only. net/http prints through the
-	// standard logger what a ledger sends after its answer, and offers no other place for it.
+	// Standard error holds the records of the log and lines of our own only. Libraries print through the
+	// standard logger: net/http, for one, what comes unasked on a connection, and it offers no other place.
 	log.SetOutput(io.Discard)
 	config.CollectLessOften()
 	ctx, stop := context.WithCancel(context.Background())

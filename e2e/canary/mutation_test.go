@@ -44,8 +44,6 @@ func mutations() []mutation {
 		{"usage_values", "internal/config/usage.go", "	source := \"\"",
 			"	if mutated(`usage_values`) {\n		return text\n	}\n	source := \"\"",
 			[]string{"commands/invalid_input", "configuration/every_variable"}},
-		{"standard_logger", "cmd/fencerowd/main.go", "	log.SetOutput(io.Discard)",
-			"	if !mutated(`standard_logger`) {\n		log.SetOutput(io.Discard)\n	}", []string{"ledger/trailing"}},
 		{"migration_text", "internal/migrate/failure.go", "		return fencerow.ErrMigrationFailed, server.Code, \"\"",
 			"		if mutated(`migration_text`) {\n" +
 				"			return fencerow.ErrMigrationFailed, server.Code, server.Message\n		}\n" +
