@@ -587,7 +587,11 @@ func TestHeadOfADelivery(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		head, host, err := newHead(u, "1.2.3")
+		head, err := newHead(u, "1.2.3")
+		if err != nil {
+			t.Fatal(err)
+		}
+		host, err := hostOf(u)
 		whole := "POST " + want[0] + " HTTP/1.1\r\nHost: " + want[1] + "\r\nUser-Agent: fencerow/1.2.3\r\n" +
 			"Accept: application/json, application/problem+json\r\nAccept-Encoding: identity\r\n" +
 			"Content-Type: application/json\r\n"

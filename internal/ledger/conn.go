@@ -43,7 +43,7 @@ type conn struct {
 	written, read int
 	room          int  // what may still be read
 	ended         bool // nothing more can be read
-	given         bool // closed in the middle of a write
+	spent         bool // not fit for another exchange: a request is half written, or what follows is no HTTP
 
 	below   net.Conn        // what TLS runs on, or the connection itself
 	records *records        // nil without TLS
@@ -161,7 +161,7 @@ func (n *conn) receiveWhile(ctx context.Context, request []byte, r *reply) {
 		n.giveUp()
 		<-written
 	}
-	n.given = n.given || n.written < len(request)
+	n.spent = n.spent || n.written < len(request)
 }
 
 // asked is what http.ReadResponse wants to know of a request: that it was no HEAD.
@@ -179,7 +179,7 @@ func (n *conn) receive(r *reply) {
 		status := response.StatusCode
 		if status == http.StatusSwitchingProtocols { // What follows is no body and does not end.
 			r.Response = response
-			n.given = true
+			n.spent = true
 			return
 		}
 		if status < 100 || status > 199 {
@@ -193,7 +193,7 @@ func (n *conn) receive(r *reply) {
 
 // reusable reports whether the next exchange can be made on n after r.
 func (n *conn) reusable(r *reply) bool {
-	return r.err == nil && !n.given && !r.Close && n.in.Buffered() == 0
+	return r.err == nil && !n.spent && !r.Close && n.in.Buffered() == 0
 }
 
 // readBody appends an answer's body to b, to its end so that the connection can be used again, or up to the

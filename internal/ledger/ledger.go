@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"net/http"
 	"net/textproto"
 	"net/url"
 	"slices"
@@ -62,16 +61,18 @@ func New(config Config) (*HTTP, error) {
 	if err != nil {
 		return nil, err
 	}
-	head, host, err := newHead(h.url, c.Version)
+	host, err := hostOf(h.url)
+	if err == nil {
+		h.head, err = newHead(h.url, c.Version)
+	}
 	if err != nil {
 		return nil, inputError("ledger_url", "has a host or path that cannot be sent")
 	}
-	h.head = head
 	h.deliveries = &client{dial: d.to(h.url.Scheme == "https", host), keep: c.Concurrency}
 	if h.readback == nil {
 		return h, nil
 	}
-	_, other, err := plainRequest(http.MethodGet, h.readback, nil)
+	other, err := hostOf(h.readback)
 	if err != nil {
 		return nil, inputError("ledger_readback_url", "has a host or path that cannot be sent")
 	}

@@ -36,16 +36,26 @@ func reservedHeader(name string) bool {
 }
 
 // newHead returns what every delivery's head begins with, up to the headers that differ: net/http writes it,
-// so that path, host and agent are what it makes of them. host is the Host header, in ASCII.
-func newHead(u *url.URL, version string) (head []byte, host string, err error) {
+// so that path, host and agent are what it makes of them.
+func newHead(u *url.URL, version string) ([]byte, error) {
 	header := commonHeaders(version)
 	header.Set(headerType, "application/json")
-	head, host, err = plainRequest(http.MethodPost, u, header)
-	if err != nil {
-		return nil, "", err
-	}
+	head, err := plainRequest(http.MethodPost, u, header)
 	head = bytes.Replace(head, []byte("Content-Length: 0\r\n"), nil, 1)
-	return bytes.TrimSuffix(head, []byte("\r\n")), host, nil
+	return bytes.TrimSuffix(head, []byte("\r\n")), err
+}
+
+// hostOf returns a URL's host as the Host header has it, in ASCII.
+func hostOf(u *url.URL) (string, error) {
+	written, err := plainRequest(http.MethodGet, u, nil)
+	if err != nil {
+		return "", err
+	}
+	read, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(written)))
+	if err != nil {
+		return "", err
+	}
+	return read.Host, nil
 }
 
 // commonHeaders are those that a delivery and a read-back have in common whatever they are about.
@@ -57,18 +67,12 @@ func commonHeaders(version string) http.Header {
 	}
 }
 
-// plainRequest returns a request without a body as net/http writes it, and its Host header as it reads it.
-func plainRequest(method string, u *url.URL, header http.Header) (request []byte, host string, err error) {
+// plainRequest returns a request without a body as net/http writes it.
+func plainRequest(method string, u *url.URL, header http.Header) ([]byte, error) {
 	r := http.Request{Method: method, URL: u, Host: u.Host, Header: header}
 	var b bytes.Buffer
-	if err := r.Write(&b); err != nil {
-		return nil, "", err
-	}
-	read, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(b.Bytes())))
-	if err != nil {
-		return nil, "", err
-	}
-	return b.Bytes(), read.Host, nil
+	err := r.Write(&b)
+	return b.Bytes(), err
 }
 
 // writeDelivery writes an attempt's request into b and returns the digest of its document.
@@ -83,15 +87,16 @@ func (h *HTTP) writeDelivery(b *buffer, d fencerow.Delivery, token string) (dige
 	r := append(b.request[:0], h.head...)
 	r = appendHeader(r, headerKey, key)
 	r = appendHeader(r, headerDigest, digest)
-	r = append(strconv.AppendInt(append(r, headerFence+": "...), int64(d.Epoch), 10), "\r\n"...)
-	r = append(strconv.AppendInt(append(r, headerAttempt+": "...), int64(d.Attempt), 10), "\r\n"...)
+	r = appendNumber(r, headerFence, int64(d.Epoch))
+	r = appendNumber(r, headerAttempt, int64(d.Attempt))
 	if token != "" {
 		r = appendHeader(r, h.config.TokenHeader, token)
 	}
 	if trace := attemptTrace(e.TraceParent); trace != "" {
 		r = appendHeader(r, headerTrace, trace)
 	}
-	r = append(strconv.AppendInt(append(r, "Content-Length: "...), int64(len(b.document)), 10), "\r\n\r\n"...)
+	r = appendNumber(r, "Content-Length", int64(len(b.document)))
+	r = append(r, "\r\n"...)
 	b.request = append(r, b.document...)
 	return digest
 }
@@ -101,6 +106,12 @@ func (h *HTTP) writeDelivery(b *buffer, d fencerow.Delivery, token string) (dige
 func appendHeader(b []byte, name, value string) []byte {
 	b = append(append(b, name...), ": "...)
 	return append(append(b, value...), "\r\n"...)
+}
+
+// appendNumber appends a header whose value is a number.
+func appendNumber(b []byte, name string, value int64) []byte {
+	b = append(append(b, name...), ": "...)
+	return append(strconv.AppendInt(b, value, 10), "\r\n"...)
 }
 
 // writeReadback writes a read-back's request into b.
@@ -113,7 +124,7 @@ func (h *HTTP) writeReadback(b *buffer, e *fencerow.Entry, token string) error {
 		header.Set(headerTrace, trace)
 	}
 	var err error
-	b.request, _, err = plainRequest(http.MethodGet, h.readbackURL(e), header)
+	b.request, err = plainRequest(http.MethodGet, h.readbackURL(e), header)
 	return err
 }
 
