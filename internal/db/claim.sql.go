@@ -89,51 +89,53 @@ marked AS (
     RETURNING
         p.outbox_id, p.next_retry_at, p.last_epoch, p.expiry_count, p.attempt_count, p.life, p.delivery_uncertain, p.reason
 ),
-candidate AS (
-    SELECT k.outbox_id, k.next_retry_at, k.last_epoch, k.expiry_count, k.attempt_count, k.life, k.delivery_uncertain, k.reason, true AS reclaimed
-    FROM marked k
+candidate AS NOT MATERIALIZED (
+    SELECT a.outbox_id, a.next_retry_at, a.last_epoch, a.expiry_count, a.attempt_count, a.life, a.delivery_uncertain, a.reason, false AS reclaimed
+    FROM above a
+    WHERE NOT EXISTS (SELECT FROM due)
     UNION ALL
     SELECT d.outbox_id, d.next_retry_at, d.last_epoch, d.expiry_count, d.attempt_count, d.life, d.delivery_uncertain, d.reason, false
     FROM due d
     WHERE d.outbox_id NOT IN (SELECT f.outbox_id FROM freed f)
     UNION ALL
-    SELECT a.outbox_id, a.next_retry_at, a.last_epoch, a.expiry_count, a.attempt_count, a.life, a.delivery_uncertain, a.reason, false
-    FROM above a
-    WHERE NOT EXISTS (SELECT FROM due)
-),
-ranked AS MATERIALIZED (
-    SELECT
-        c.outbox_id, c.next_retry_at, c.last_epoch, c.expiry_count, c.attempt_count, c.life, c.delivery_uncertain, c.reason, c.reclaimed
-    FROM candidate c
-    ORDER BY c.next_retry_at, c.outbox_id
-    LIMIT 1 + $4::integer
+    SELECT k.outbox_id, k.next_retry_at, k.last_epoch, k.expiry_count, k.attempt_count, k.life, k.delivery_uncertain, k.reason, true
+    FROM marked k
 ),
 front AS (
-    SELECT
-        r.outbox_id, r.next_retry_at, r.last_epoch, r.expiry_count, r.attempt_count, r.life, r.delivery_uncertain, r.reason, r.reclaimed
-    FROM ranked r
-    ORDER BY r.next_retry_at, r.outbox_id
-    LIMIT $4::integer
+    (
+        SELECT c.outbox_id, c.next_retry_at, c.last_epoch, c.expiry_count, c.attempt_count, c.life, c.delivery_uncertain, c.reason, c.reclaimed
+        FROM candidate c
+        WHERE NOT EXISTS (SELECT FROM freed)
+    )
+    UNION ALL
+    (
+        SELECT c.outbox_id, c.next_retry_at, c.last_epoch, c.expiry_count, c.attempt_count, c.life, c.delivery_uncertain, c.reason, c.reclaimed
+        FROM candidate c
+        WHERE EXISTS (SELECT FROM freed)
+        ORDER BY c.next_retry_at, c.outbox_id
+        LIMIT $4::integer
+    )
 ),
 suspect AS MATERIALIZED (
-    SELECT r.next_retry_at, r.outbox_id
-    FROM ranked r
-    WHERE r.expiry_count >= 2
-    ORDER BY r.next_retry_at, r.outbox_id
+    SELECT c.next_retry_at, c.outbox_id
+    FROM candidate c
+    WHERE c.expiry_count >= 2
+    ORDER BY c.next_retry_at, c.outbox_id
     LIMIT 1
 ),
 picked AS (
     SELECT
-        r.outbox_id, r.next_retry_at, r.last_epoch, r.expiry_count, r.attempt_count, r.life, r.delivery_uncertain, r.reason, r.reclaimed,
-        r.attempt_count > 0 OR r.life > 1 OR r.expiry_count > 0 OR r.delivery_uncertain OR r.reason IS NOT NULL AS seasoned
-    FROM front r
+        f.outbox_id, f.next_retry_at, f.last_epoch, f.expiry_count, f.attempt_count, f.life, f.delivery_uncertain, f.reason, f.reclaimed,
+        f.attempt_count > 0 OR f.life > 1 OR f.expiry_count > 0 OR f.delivery_uncertain OR f.reason IS NOT NULL AS seasoned
+    FROM front f
     WHERE NOT EXISTS (SELECT FROM suspect)
-        OR (r.next_retry_at, r.outbox_id) < (SELECT s.next_retry_at, s.outbox_id FROM suspect s)
-        OR r.outbox_id = (SELECT f.outbox_id FROM ranked f ORDER BY f.next_retry_at, f.outbox_id LIMIT 1)
+        OR (f.next_retry_at, f.outbox_id) < (SELECT s.next_retry_at, s.outbox_id FROM suspect s)
+        OR f.outbox_id = (SELECT c.outbox_id FROM candidate c ORDER BY c.next_retry_at, c.outbox_id LIMIT 1)
 ),
 summary AS MATERIALIZED (
     SELECT
         count(*)::integer AS row_count,
+        max(p.last_epoch) AS last_epoch,
         max(p.next_retry_at)::timestamptz AS reached,
         array_agg(p.outbox_id) AS outbox_ids,
         array_agg(p.next_retry_at) AS due_times,
@@ -154,7 +156,7 @@ claim AS (
         $5::uuid,
         greatest(
             (extract(epoch FROM m.at) * 1000000)::bigint,
-            1 + (SELECT coalesce(max(r.last_epoch), 0) FROM ranked r),
+            1 + s.last_epoch,
             1 + (SELECT coalesce(max(k.last_epoch), 0) FROM marked k),
             $6::bigint
         ),
@@ -172,7 +174,9 @@ SELECT
     c.claimed_at,
     c.lease_expires_at,
     s.row_count::integer AS row_count,
-    ((SELECT count(*) FROM ranked) > s.row_count OR (SELECT count(*) FROM ended) = 8)::boolean AS cut,
+    (
+        (SELECT count(*) FROM ended) = 8 OR EXISTS (SELECT FROM suspect) AND (SELECT count(*) FROM candidate) > s.row_count
+    )::boolean AS cut,
     s.reached::timestamptz AS reached,
     s.outbox_ids::bigint[] AS outbox_ids,
     s.due_times::timestamptz[] AS due_times,
@@ -224,7 +228,7 @@ type ClaimBatchRow struct {
 // The floor, a due time below which a recent scan left nothing, spares the entries of finished rows that a held snapshot keeps in the
 // index. It is a hint: unless what lies above it fills the claim, the scan begins at the start.
 // What was freed is as it is marked now, and due, also if it had been claimed by force before its time.
-// One more than may be claimed tells whether something is left.
+// Unless something was freed, candidates come from one scan and are in order and not too many.
 // A row whose last two attempts ended by expiry is claimed alone: whatever kills its workers does not use up its neighbours' attempts.
 // Most rows are as they were enqueued; what happened to the others is told apart.
 func (q *Queries) ClaimBatch(ctx context.Context, arg ClaimBatchParams) (ClaimBatchRow, error) {

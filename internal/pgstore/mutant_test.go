@@ -209,7 +209,7 @@ var mutants = map[string]mutation{
 		queries: []string{
 			"ClaimBatch",
 		},
-		pattern: `1 \+ \(SELECT coalesce\(max\(r\.last_epoch\), 0\) FROM ranked r\)`,
+		pattern: `1 \+ s\.last_epoch`,
 		with:    `1`,
 	},
 	"epoch below that of a freed row": {
@@ -227,12 +227,12 @@ var mutants = map[string]mutation{
 	},
 	"suspect claimed with others": {
 		rejectedBy: []string{"SuspectAtTheFrontIsClaimedAlone", "SuspectBehindOthersEndsTheClaimBeforeIt"},
-		queries:    []string{"ClaimBatch"}, pattern: `r\.expiry_count >= 2\s`, with: `r.expiry_count >= 1000 `,
+		queries:    []string{"ClaimBatch"}, pattern: `c\.expiry_count >= 2\s`, with: `c.expiry_count >= 1000 `,
 	},
 	"suspect at the front never claimed": {
 		rejectedBy: []string{"SuspectAtTheFrontIsClaimedAlone"},
 		queries:    []string{"ClaimBatch"},
-		pattern:    `OR r\.outbox_id = \(SELECT`, with: `OR false AND r.outbox_id = (SELECT`,
+		pattern:    `OR f\.outbox_id = \(SELECT`, with: `OR false AND f.outbox_id = (SELECT`,
 	},
 	"hold ignored": {
 		rejectedBy: []string{"HeldInstanceClaimsNothing"},

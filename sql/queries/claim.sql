@@ -130,54 +130,56 @@ marked AS (
         p.outbox_id, p.next_retry_at, p.last_epoch, p.expiry_count, p.attempt_count, p.life, p.delivery_uncertain, p.reason
 ),
 -- What was freed is as it is marked now, and due, also if it had been claimed by force before its time.
-candidate AS (
-    SELECT k.*, true AS reclaimed
-    FROM marked k
+candidate AS NOT MATERIALIZED (
+    SELECT a.*, false AS reclaimed
+    FROM above a
+    WHERE NOT EXISTS (SELECT FROM due)
     UNION ALL
     SELECT d.*, false
     FROM due d
     WHERE d.outbox_id NOT IN (SELECT f.outbox_id FROM freed f)
     UNION ALL
-    SELECT a.*, false
-    FROM above a
-    WHERE NOT EXISTS (SELECT FROM due)
+    SELECT k.*, true
+    FROM marked k
 ),
--- One more than may be claimed tells whether something is left.
-ranked AS MATERIALIZED (
-    SELECT
-        c.outbox_id, c.next_retry_at, c.last_epoch, c.expiry_count, c.attempt_count, c.life, c.delivery_uncertain, c.reason, c.reclaimed
-    FROM candidate c
-    ORDER BY c.next_retry_at, c.outbox_id
-    LIMIT 1 + @row_limit::integer
-),
+-- Unless something was freed, candidates come from one scan and are in order and not too many.
 front AS (
-    SELECT
-        r.outbox_id, r.next_retry_at, r.last_epoch, r.expiry_count, r.attempt_count, r.life, r.delivery_uncertain, r.reason, r.reclaimed
-    FROM ranked r
-    ORDER BY r.next_retry_at, r.outbox_id
-    LIMIT @row_limit::integer
+    (
+        SELECT c.*
+        FROM candidate c
+        WHERE NOT EXISTS (SELECT FROM freed)
+    )
+    UNION ALL
+    (
+        SELECT c.*
+        FROM candidate c
+        WHERE EXISTS (SELECT FROM freed)
+        ORDER BY c.next_retry_at, c.outbox_id
+        LIMIT @row_limit::integer
+    )
 ),
 -- A row whose last two attempts ended by expiry is claimed alone: whatever kills its workers does not use up its neighbours' attempts.
 suspect AS MATERIALIZED (
-    SELECT r.next_retry_at, r.outbox_id
-    FROM ranked r
-    WHERE r.expiry_count >= 2
-    ORDER BY r.next_retry_at, r.outbox_id
+    SELECT c.next_retry_at, c.outbox_id
+    FROM candidate c
+    WHERE c.expiry_count >= 2
+    ORDER BY c.next_retry_at, c.outbox_id
     LIMIT 1
 ),
 picked AS (
     SELECT
-        r.*,
-        r.attempt_count > 0 OR r.life > 1 OR r.expiry_count > 0 OR r.delivery_uncertain OR r.reason IS NOT NULL AS seasoned
-    FROM front r
+        f.*,
+        f.attempt_count > 0 OR f.life > 1 OR f.expiry_count > 0 OR f.delivery_uncertain OR f.reason IS NOT NULL AS seasoned
+    FROM front f
     WHERE NOT EXISTS (SELECT FROM suspect)
-        OR (r.next_retry_at, r.outbox_id) < (SELECT s.next_retry_at, s.outbox_id FROM suspect s)
-        OR r.outbox_id = (SELECT f.outbox_id FROM ranked f ORDER BY f.next_retry_at, f.outbox_id LIMIT 1)
+        OR (f.next_retry_at, f.outbox_id) < (SELECT s.next_retry_at, s.outbox_id FROM suspect s)
+        OR f.outbox_id = (SELECT c.outbox_id FROM candidate c ORDER BY c.next_retry_at, c.outbox_id LIMIT 1)
 ),
 -- Most rows are as they were enqueued; what happened to the others is told apart.
 summary AS MATERIALIZED (
     SELECT
         count(*)::integer AS row_count,
+        max(p.last_epoch) AS last_epoch,
         max(p.next_retry_at)::timestamptz AS reached,
         array_agg(p.outbox_id) AS outbox_ids,
         array_agg(p.next_retry_at) AS due_times,
@@ -198,7 +200,7 @@ claim AS (
         @claim_token::uuid,
         greatest(
             (extract(epoch FROM m.at) * 1000000)::bigint,
-            1 + (SELECT coalesce(max(r.last_epoch), 0) FROM ranked r),
+            1 + s.last_epoch,
             1 + (SELECT coalesce(max(k.last_epoch), 0) FROM marked k),
             @min_epoch::bigint
         ),
@@ -216,7 +218,9 @@ SELECT
     c.claimed_at,
     c.lease_expires_at,
     s.row_count::integer AS row_count,
-    ((SELECT count(*) FROM ranked) > s.row_count OR (SELECT count(*) FROM ended) = 8)::boolean AS cut,
+    (
+        (SELECT count(*) FROM ended) = 8 OR EXISTS (SELECT FROM suspect) AND (SELECT count(*) FROM candidate) > s.row_count
+    )::boolean AS cut,
     s.reached::timestamptz AS reached,
     s.outbox_ids::bigint[] AS outbox_ids,
     s.due_times::timestamptz[] AS due_times,
