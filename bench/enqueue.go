@@ -68,7 +68,7 @@ const (
 )
 
 func enqueuers() []enqueuer {
-	ours, theirs := atBest().prepare, (&riverQueue{}).prepare
+	ours, theirs := asComes().prepare, (&riverQueue{}).prepare
 	plain := func(ctx context.Context, db *database) error { return db.exec(ctx, query("enqueue", "plain")) }
 	return []enqueuer{
 		{"fencerow", "SQL function enqueue, a call is a transaction", 1, ours, openFunction, "fencerow"},

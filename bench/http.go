@@ -37,7 +37,7 @@ func runHTTP(ctx context.Context, b *bench) error {
 			s.Setting = fmt.Sprintf("net/http alone, %d requests at once, no database", writer.DefaultConcurrency)
 			s.cost, err = b.postBare(ctx, stub.url)
 		} else {
-			q := b.fencerowAtBest()
+			q := atLargeBatches()
 			if s.System != "fencerow" {
 				q = asComes()
 			}

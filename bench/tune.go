@@ -5,10 +5,13 @@ import (
 	"fmt"
 )
 
-// tuneShare is by how much fewer entries are drained to find the best setting.
-const tuneShare = 4
+// To find the best setting, fewer entries are drained, several times.
+const (
+	tuneShare  = 4
+	tuneRounds = 3
+)
 
-// findBest drains once with each setting that comes into question, and keeps the fastest of each kind.
+// findBest drains with each setting that comes into question, in turns, and keeps the fastest of each kind.
 func (b *bench) findBest(ctx context.Context) error {
 	fmt.Fprintln(b.out, "\nwhich setting of each system is the fastest")
 	for _, k := range kinds {
@@ -20,17 +23,25 @@ func (b *bench) findBest(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		fastest := 0.0
-		for _, s := range systems {
-			n := entriesFor(s.spec, max(b.n/tuneShare, 1))
-			c, err := b.drain(ctx, s.queue, n)
-			if err != nil {
-				return fmt.Errorf("%s: %w", s.spec, err)
+		rates := make([][]float64, len(systems))
+		for round := range min(b.options.rounds, tuneRounds) {
+			for i, s := range systems {
+				n := entriesFor(s.spec, max(b.n/tuneShare, 1))
+				c, err := b.drain(ctx, s.queue, n)
+				if err != nil {
+					return fmt.Errorf("%s: %w", s.spec, err)
+				}
+				tried := sample{
+					Workload: tuning, System: s.spec, Setting: s.setting, Round: round, Entries: n, cost: c,
+				}
+				b.add(tried)
+				rates[i] = append(rates[i], tried.rate())
 			}
-			tried := sample{Workload: tuning, System: s.spec, Setting: s.setting, Entries: n, cost: c}
-			b.add(tried)
-			if tried.rate() > fastest {
-				fastest, b.best[k.name] = tried.rate(), s
+		}
+		fastest := 0.0
+		for i, s := range systems {
+			if rate := median(rates[i]); rate > fastest {
+				fastest, b.best[k.name] = rate, s
 			}
 		}
 		if best := b.best[k.name]; best != nil {

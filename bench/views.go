@@ -33,7 +33,7 @@ func runViews(ctx context.Context, b *bench) error {
 }
 
 func (b *bench) views(ctx context.Context, size int) (err error) {
-	q := atBest()
+	q := atLargeBatches()
 	db, err := b.grow(ctx, q, &grownState{waiting: size})
 	if db != nil {
 		defer func() { err = errors.Join(err, db.drop()) }()
