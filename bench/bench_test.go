@@ -65,6 +65,32 @@ func TestShortRunMeasuresEveryPromisedRatio(t *testing.T) {
 	}
 }
 
+func TestProfilesTellOfTheClientAndOfTheStatements(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "profiles")
+	var out bytes.Buffer
+	args := []string{"-short", "-run", "a", "-systems", "fencerow", "-profile", dir}
+	if err := run(t.Context(), args, &out); err != nil {
+		t.Fatalf("%v\n%s", err, out.Bytes())
+	}
+	statements, err := filepath.Glob(filepath.Join(dir, "*.txt"))
+	if err != nil || len(statements) != 1 {
+		t.Fatalf("%v, %v, want the statements of the one measurement", statements, err)
+	}
+	text, err := os.ReadFile(statements[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"ClaimBatch", "ClaimEntries", "ClaimRecord"} {
+		if !bytes.Contains(text, []byte(name)) {
+			t.Errorf("no %s among\n%s", name, text)
+		}
+	}
+	profile, err := os.ReadFile(strings.TrimSuffix(statements[0], ".txt") + ".pprof")
+	if err != nil || len(profile) == 0 {
+		t.Errorf("%d bytes of CPU profile, %v", len(profile), err)
+	}
+}
+
 func TestMedianIsTheMiddle(t *testing.T) {
 	for _, c := range []struct {
 		values []float64

@@ -12,14 +12,14 @@ import (
 
 // chartNames are what the bars are called where it is not as the samples.
 var chartNames = map[string]string{
-	"fencerow/batch=100":  "fencerow, defaults",
-	"fencerow/whole=true": "fencerow's store alone",
-	"limit":               "limit: known rows moved and read",
-	"limit/unread=true":   "limit, nothing read",
-	"river":               "River",
-	"river/default=true":  "River, defaults",
-	"watermill":           "watermill-sql (no lease)",
-	"graphile":            "graphile-worker",
+	"fencerow/default=true": "fencerow, defaults",
+	"fencerow/whole=true":   "fencerow's store alone",
+	"limit":                 "limit: known rows moved and read",
+	"limit/unread=true":     "limit, nothing read",
+	"river":                 "River",
+	"river/default=true":    "River, defaults",
+	"watermill":             "watermill-sql (no lease)",
+	"graphile":              "graphile-worker",
 }
 
 // In a chart, in points.

@@ -51,6 +51,9 @@ func startMeter(ctx context.Context, db *database, client func() (time.Duration,
 	if err := m.read(ctx, &m.before); err != nil {
 		return nil, err
 	}
+	if err := db.server.profiler.start(ctx, db.name); err != nil {
+		return nil, err
+	}
 	m.started = time.Now()
 	return m, nil
 }
@@ -73,6 +76,9 @@ func (m *meter) read(ctx context.Context, r *reading) (err error) {
 // closed; finish reads them then.
 func (m *meter) stop(ctx context.Context) error {
 	m.stopped = time.Now()
+	if err := m.db.server.profiler.stop(ctx, m.db.name); err != nil {
+		return err
+	}
 	var after reading
 	if err := m.read(ctx, &after); err != nil {
 		return err

@@ -28,10 +28,13 @@ var fencerowKind = kind{
 	name: "fencerow",
 	tries: []string{
 		"batch=500", "concurrency=1", "concurrency=8", "concurrency=32", "conns=16",
-		"writers=1", "writers=1/concurrency=32", "writers=1/budget=4000", "writers=3",
+		"writers=1", "writers=1/concurrency=32", "writers=1/budget=4000", "writers=3", "default=true",
 	},
 	build: func(p params) (queue, string, error) {
 		q := atBest()
+		if p.bool("default", false) {
+			q = asComes()
+		}
 		q.batch = p.int("batch", q.batch)
 		q.budget = p.int("budget", q.budget)
 		q.concurrency = p.int("concurrency", q.concurrency)

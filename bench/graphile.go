@@ -19,11 +19,11 @@ import (
 var graphileKind = kind{
 	name: "graphile",
 	tries: []string{
-		"jobs=8", "jobs=100", "local=100", "local=1000", "local=2000", "complete=10", "procs=2", "default=true",
+		"jobs=8", "jobs=100", "local=100", "local=1000", "local=2000", "complete=10", "procs=1", "default=true",
 	},
 	build: func(p params) (queue, string, error) {
 		q := &graphileQueue{
-			dir: "graphile", procs: p.int("procs", 1),
+			dir: "graphile", procs: p.int("procs", 2),
 			jobs: p.int("jobs", 24), local: p.int("local", 500), complete: p.int("complete", 0),
 		}
 		if p.bool("default", false) {

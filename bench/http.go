@@ -26,7 +26,7 @@ import (
 // runHTTP is workload b: the same drain through the HTTP adapter to the stub ledger, in a process of its own,
 // beside a loop that posts the same bodies.
 func runHTTP(ctx context.Context, b *bench) error {
-	contestants := []string{"fencerow", "fencerow/batch=100", "bare"}
+	contestants := []string{"fencerow", "fencerow/default=true", "bare"}
 	return b.rounds("b", contestants, func(i, round int) error {
 		stub, err := startStub(ctx)
 		if err != nil {

@@ -62,6 +62,7 @@ type options struct {
 	jsonFile      string
 	chartFile     string
 	benchstatFile string
+	profiles      string
 	settings      settingsFlag
 }
 
@@ -88,6 +89,8 @@ func parse(args []string, w io.Writer) (options, error) {
 	f.StringVar(&o.chartFile, "chart", "", "SVG file for the chart, such as docs/bench.svg")
 	f.StringVar(&o.benchstatFile, "benchstat", "",
 		"file for the rounds of the drains in the format of benchstat")
+	f.StringVar(&o.profiles, "profile", "",
+		"directory for the CPU profile of this process, and what the server's statements took, of each measurement")
 	f.Var(o.settings, "set", "setting of the server, NAME=VALUE; may be repeated")
 	if err := f.Parse(args); err != nil {
 		return o, err
@@ -103,6 +106,9 @@ func parse(args []string, w io.Writer) (options, error) {
 	}
 	if o.only != "" && !slices.Contains([]string{"b", "c", "d", "f", "g", "j"}, o.run) {
 		return o, fmt.Errorf("-only needs one of -run b, c, d, f, g, j")
+	}
+	if o.profiles != "" {
+		o.settings["shared_preload_libraries"] = statementsLibrary
 	}
 	if o.short {
 		o.n, o.rounds, o.hold = min(o.n, shortEntries), 1, min(o.hold, shortHold)
@@ -158,6 +164,11 @@ func run(ctx context.Context, args []string, w io.Writer) (err error) {
 			err = closeErr
 		}
 	}()
+	if o.profiles != "" {
+		if s.profiler, err = newProfiler(ctx, o.profiles, s.admin); err != nil {
+			return err
+		}
+	}
 	b := &bench{options: o, server: s, out: w, best: map[string]*system{}}
 	b.results.Runs = []circumstances{{Started: time.Now().UTC(), Workloads: []string{}, Notes: []string{}}}
 	if err := b.describe(ctx); err != nil {

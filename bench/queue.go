@@ -75,7 +75,7 @@ func systemNames() []string {
 
 // defaultSystems is what workload a runs: each at its best setting, and some as they come.
 var defaultSystems = []string{
-	"fencerow", "fencerow/batch=100", "fencerow/whole=true", "limit", "limit/unread=true",
+	"fencerow", "fencerow/default=true", "fencerow/whole=true", "limit", "limit/unread=true",
 	"river", "river/default=true", "watermill", "graphile", "pgmq", "gue",
 }
 

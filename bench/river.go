@@ -21,11 +21,11 @@ import (
 var riverKind = kind{
 	name: "river",
 	tries: []string{
-		"default=true", "workers=200", "workers=1000", "workers=2000", "workers=5000",
+		"default=true", "workers=200", "workers=2000", "workers=5000", "workers=10000",
 		"cooldown=10ms", "conns=4", "conns=16", "clients=2",
 	},
 	build: func(p params) (queue, string, error) {
-		q := &riverQueue{workers: p.int("workers", 10_000), conns: p.int("conns", 8), clients: p.int("clients", 1)}
+		q := &riverQueue{workers: p.int("workers", 1000), conns: p.int("conns", 8), clients: p.int("clients", 1)}
 		q.cooldown = p.duration("cooldown", river.FetchCooldownMin)
 		q.poll = p.duration("poll", max(q.cooldown, 10*time.Millisecond))
 		if p.bool("default", false) {

@@ -57,6 +57,7 @@ type server struct {
 	postmaster int
 	settings   []string // their names, sorted
 	walInspect bool     // whether the share of full-page images can be told
+	profiler   *profiler
 	serial     int
 }
 

@@ -7,7 +7,7 @@ import (
 
 // To find the best setting, fewer entries are drained, several times.
 const (
-	tuneShare  = 4
+	tuneShare  = 2
 	tuneRounds = 3
 )
 

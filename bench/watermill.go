@@ -14,9 +14,9 @@ import (
 
 var watermillKind = kind{
 	name:  "watermill",
-	tries: []string{"batch=100", "batch=500", "batch=2000", "batch=5000", "delete=false"},
+	tries: []string{"batch=100", "batch=500", "batch=1000", "batch=5000", "delete=false"},
 	build: func(p params) (queue, string, error) {
-		q := &watermillQueue{batch: p.int("batch", 1000), remove: p.bool("delete", true)}
+		q := &watermillQueue{batch: p.int("batch", 2000), remove: p.bool("delete", true)}
 		how := "marked"
 		if q.remove {
 			how = "deleted"

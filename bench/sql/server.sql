@@ -44,3 +44,23 @@ SELECT coalesce(sum(xact_commit), 0)::bigint FROM pg_stat_database WHERE datname
 
 -- name: dead
 SELECT coalesce(sum(n_tup_upd + n_tup_del), 0)::bigint FROM pg_stat_user_tables;
+
+-- name: create_statements
+CREATE EXTENSION pg_stat_statements;
+
+-- name: reset_statements
+SELECT pg_stat_statements_reset();
+
+-- name: statements
+SELECT
+    left(regexp_replace(s.query, '\s+', ' ', 'g'), 60),
+    sum(s.calls)::bigint,
+    sum(s.rows)::bigint,
+    sum(s.total_exec_time),
+    sum(s.wal_bytes)::bigint
+FROM pg_stat_statements s
+JOIN pg_database d ON d.oid = s.dbid
+WHERE d.datname = $1::text
+GROUP BY 1
+ORDER BY 4 DESC
+LIMIT 12;

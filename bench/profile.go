@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/pprof"
+	"text/tabwriter"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// statementsLibrary is the extension that tells what the server's statements took, and the library it needs.
+const statementsLibrary = "pg_stat_statements"
+
+// profiler writes, for each measurement, the CPU profile of this process and what the server's statements
+// took. Files are named by the measured database, and those are numbered in the order of the measurements. A
+// nil profiler does nothing.
+type profiler struct {
+	directory string
+	admin     *pgx.Conn
+	file      *os.File // of the measurement that runs
+}
+
+// newProfiler needs a server that has statementsLibrary preloaded.
+func newProfiler(ctx context.Context, directory string, admin *pgx.Conn) (*profiler, error) {
+	if err := os.MkdirAll(directory, 0o755); err != nil {
+		return nil, err
+	}
+	if _, err := admin.Exec(ctx, query("server", "create_statements")); err != nil {
+		return nil, fmt.Errorf("-profile needs the server's extension %s: %w", statementsLibrary, err)
+	}
+	return &profiler{directory: directory, admin: admin}, nil
+}
+
+func (p *profiler) start(ctx context.Context, database string) (err error) {
+	if p == nil {
+		return nil
+	}
+	if _, err := p.admin.Exec(ctx, query("server", "reset_statements")); err != nil {
+		return err
+	}
+	if p.file, err = os.Create(filepath.Join(p.directory, database+".pprof")); err != nil {
+		return err
+	}
+	if err := pprof.StartCPUProfile(p.file); err != nil {
+		return errors.Join(err, p.file.Close())
+	}
+	return nil
+}
+
+// stop may be called only after start.
+func (p *profiler) stop(ctx context.Context, database string) error {
+	if p == nil {
+		return nil
+	}
+	pprof.StopCPUProfile()
+	if err := p.file.Close(); err != nil {
+		return err
+	}
+	text, err := p.statements(ctx, database)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(p.directory, database+".txt"), text, 0o644)
+}
+
+// statements is a table of those that took longest in all.
+func (p *profiler) statements(ctx context.Context, database string) ([]byte, error) {
+	rows, err := p.admin.Query(ctx, query("server", "statements"), database)
+	if err != nil {
+		return nil, err
+	}
+	var text bytes.Buffer
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "ms in all\tcalls\trows\tms a call\tWAL B a call\t  statement")
+	var (
+		statement        string
+		calls, read, wal int64
+		ms               float64
+	)
+	_, err = pgx.ForEachRow(rows, []any{&statement, &calls, &read, &ms, &wal}, func() error {
+		_, err := fmt.Fprintf(table, "%.0f\t%d\t%d\t%.3f\t%d\t  %s\n", ms, calls, read, ms/float64(calls),
+			wal/calls, statement)
+		return err
+	})
+	err = errors.Join(err, table.Flush())
+	return text.Bytes(), err
+}
