@@ -956,7 +956,9 @@ seen_slot AS (
     INSERT INTO fencerow.ledger_slot (instance_key, slot_id)
     SELECT $3::text, s.slot_id
     FROM seen s
-    WHERE s.slot_id IS NOT NULL AND (s.slot_id IN (SELECT a.slot_id FROM accepted a)) IS NOT TRUE
+    WHERE s.slot_id IS NOT NULL
+        AND (s.slot_id IN (SELECT a.slot_id FROM accepted a)) IS NOT TRUE
+        AND (SELECT true FROM fencerow.ledger_slot k WHERE k.instance_key = $3::text AND k.slot_id = s.slot_id) IS NULL
     ORDER BY s.slot_id
     ON CONFLICT (instance_key, slot_id) DO NOTHING
 ),
@@ -1037,8 +1039,9 @@ type ClaimRecordRow struct {
 // test for the claim a hashed subplan; as a join the planner may pick a nested loop over a thousand by a thousand. NULLIF has it expect the
 // few rows that a run really has.
 // A snapshot counts only if its entry really ended here, in success, and is of the entry's own slot and currency.
-// A slot whose entries have finished without a snapshot is known too. Apart from the order that they are written in, slots are told from one
-// another by hashing; with it, by sorting every row.
+// A slot whose entries have finished without a snapshot is known too. Nearly all are there already, and to look costs less than to be
+// refused; as a scalar each is one probe of the primary key, where a join might read all slots of the instance. Apart from the order that
+// they are written in, slots are told from one another by hashing; with it, by sorting every row.
 // A skip is resolved by its own entry's success if that has no slot, or no snapshot, or one that was accepted; otherwise it is marked as
 // booked and waits for the next accepted snapshot of its slot. Plan: one probe of ledger_skip_open_entry a success; the booked ones by
 // ledger_skip_booked. However many skips are open, they are not read.

@@ -225,6 +225,12 @@ var mutants = map[string]mutation{
 		queries:    []string{"ClaimBatch"}, pattern: `attempt_count = least\(p\.attempt_count, 2147483646\) \+ 1`,
 		with: `attempt_count = p.attempt_count`,
 	},
+	"freed rows in any order": {
+		rejectedBy: []string{"FreedRowsAreClaimedInTheirOrder"},
+		queries:    []string{"ClaimBatch"},
+		pattern:    `WHERE EXISTS \(SELECT FROM freed\)\s+ORDER BY c\.next_retry_at, c\.outbox_id`,
+		with:       `WHERE EXISTS (SELECT FROM freed)`,
+	},
 	"suspect claimed with others": {
 		rejectedBy: []string{"SuspectAtTheFrontIsClaimedAlone", "SuspectBehindOthersEndsTheClaimBeforeIt"},
 		queries:    []string{"ClaimBatch"}, pattern: `c\.expiry_count >= 2\s`, with: `c.expiry_count >= 1000 `,

@@ -339,3 +339,23 @@ func rowsRead(t *testing.T, plan, table string) (read float64) {
 	}
 	return read
 }
+
+func TestClaimSortsNothingUnlessSomethingWasFreed(t *testing.T) {
+	t.Parallel()
+	database := pgtest.NewDatabase(t, schema)
+	enqueue(t, openOn(t, database), "i", 200)
+	conn := database.Connect(t)
+	sorted := regexp.MustCompile(`Sort .*actual rows=[1-9]`)
+	for _, fromStart := range []string{"true", "false"} {
+		for _, mode := range []string{genericPlan, customPlan} {
+			plan := explain(t, conn, mode, db.ClaimBatch, map[string]string{
+				"text": `'i'`, "boolean": fromStart, "timestamptz": "'-infinity'", "integer": "100", "bigint": "1",
+				"uuid": "'" + fencerow.NewClaimToken().UUID() + "'", "interval": "'1 minute'",
+			})
+			if lines := sorted.FindAllString(plan, -1); len(lines) > 0 || !strings.Contains(plan, "rows=100 ") {
+				t.Errorf("%s, from the start %s: sorted %q of 100 rows that an index has in order:\n%s",
+					mode, fromStart, lines, plan)
+			}
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"slices"
 	"time"
 
 	"github.com/fourblocks2020/fencerow"
@@ -13,8 +14,28 @@ func recoverCases() []testCase {
 		{"ReclaimNeverLowersAttempts", reclaimNeverLowersAttempts},
 		{"OldestEightExpiredClaimsEndAtOnce", oldestEightExpiredClaims},
 		{"RowsFreedBeyondTheLimitWaitForTheNextClaim", rowsFreedBeyondTheLimit},
+		{"FreedRowsAreClaimedInTheirOrder", freedRowsKeepTheirOrder},
 		{"ExpiredClaimStandsUntilSomebodyClaims", expiredClaimStands},
 		{"HalfRecordedClaimGivesBackItsRestOnly", halfRecordedClaim},
+	}
+}
+
+// freedRowsKeepTheirOrder frees eight claims of one row each, which end in no order that counts: one in seventy
+// would leave the oldest four at the front.
+func freedRowsKeepTheirOrder(s *scene) {
+	for range 3 {
+		refs := s.fill(8)
+		for _, r := range slices.Backward(refs) {
+			s.worker(s.key).one(r)
+		}
+		s.world.Advance(lease + tolerance)
+		for _, want := range [][]ref{refs[:4], refs[4:]} {
+			c := s.claim(4)
+			s.sameRows(c, want...)
+			for _, r := range want {
+				s.apply(c, outcome(r, fencerow.OutcomeCompleted))
+			}
+		}
 	}
 }
 

@@ -536,8 +536,9 @@ slot AS (
         updated_at = excluded.updated_at
     WHERE s.ledger_version IS NULL OR s.ledger_version < excluded.ledger_version
 ),
--- A slot whose entries have finished without a snapshot is known too. Apart from the order that they are written in, slots are told from one
--- another by hashing; with it, by sorting every row.
+-- A slot whose entries have finished without a snapshot is known too. Nearly all are there already, and to look costs less than to be
+-- refused; as a scalar each is one probe of the primary key, where a join might read all slots of the instance. Apart from the order that
+-- they are written in, slots are told from one another by hashing; with it, by sorting every row.
 seen AS MATERIALIZED (
     SELECT DISTINCT f.slot_id
     FROM finished f
@@ -546,7 +547,9 @@ seen_slot AS (
     INSERT INTO fencerow.ledger_slot (instance_key, slot_id)
     SELECT @instance_key::text, s.slot_id
     FROM seen s
-    WHERE s.slot_id IS NOT NULL AND (s.slot_id IN (SELECT a.slot_id FROM accepted a)) IS NOT TRUE
+    WHERE s.slot_id IS NOT NULL
+        AND (s.slot_id IN (SELECT a.slot_id FROM accepted a)) IS NOT TRUE
+        AND (SELECT true FROM fencerow.ledger_slot k WHERE k.instance_key = @instance_key::text AND k.slot_id = s.slot_id) IS NULL
     ORDER BY s.slot_id
     ON CONFLICT (instance_key, slot_id) DO NOTHING
 ),
