@@ -13,9 +13,7 @@ import (
 // bench is a run.
 type bench struct {
 	options
-	server *server
-	// best has the setting that was found best of a kind of system, by its name, once that was looked for.
-	best    map[string]*system
+	server  *server
 	out     io.Writer
 	results results
 }
@@ -94,6 +92,9 @@ func (b *bench) rounds(key string, contestants []string, measure func(i, round i
 func (b *bench) add(s sample) {
 	b.results.Samples = append(b.results.Samples, s)
 	fmt.Fprintf(b.out, "  round %d  %-44s %11.0f/s\n", s.Round+1, s.System, s.rate())
+	if err := b.server.profiler.keep(&s); err != nil {
+		b.note("no profile of it: %s", err)
+	}
 }
 
 // collectGarbage lets each measurement begin with a small heap: the one before leaves none of its work.

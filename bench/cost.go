@@ -51,7 +51,7 @@ func startMeter(ctx context.Context, db *database, client func() (time.Duration,
 	if err := m.read(ctx, &m.before); err != nil {
 		return nil, err
 	}
-	if err := db.server.profiler.start(ctx, db.name); err != nil {
+	if err := db.server.profiler.start(ctx); err != nil {
 		return nil, err
 	}
 	m.started = time.Now()
@@ -76,11 +76,11 @@ func (m *meter) read(ctx context.Context, r *reading) (err error) {
 // closed; finish reads them then.
 func (m *meter) stop(ctx context.Context) error {
 	m.stopped = time.Now()
-	if err := m.db.server.profiler.stop(ctx, m.db.name); err != nil {
-		return err
-	}
 	var after reading
 	if err := m.read(ctx, &after); err != nil {
+		return err
+	}
+	if err := m.db.server.profiler.stop(ctx, m.db.name); err != nil {
 		return err
 	}
 	m.cost.Seconds = m.stopped.Sub(m.started).Seconds()

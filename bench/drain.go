@@ -9,7 +9,7 @@ import (
 )
 
 // slowSystems drain a part of the entries only, which does not make them look slower.
-var slowSystems = []string{"river/default=true", "gue"}
+var slowSystems = []string{"river/default=true", "graphile/default=true", "gue"}
 
 const slowShare = 10
 
@@ -52,7 +52,7 @@ func (b *bench) systems(ctx context.Context) ([]*system, error) {
 func (b *bench) runnable(ctx context.Context, specs []string) ([]*system, error) {
 	var systems []*system
 	for _, spec := range specs {
-		s, err := b.system(spec)
+		s, err := parseSystem(spec)
 		if err != nil {
 			return nil, err
 		}

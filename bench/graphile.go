@@ -27,7 +27,7 @@ var graphileKind = kind{
 			jobs: p.int("jobs", 24), local: p.int("local", 500), complete: p.int("complete", 0),
 		}
 		if p.bool("default", false) {
-			q.jobs, q.local, q.complete = 1, -1, -1
+			q.procs, q.jobs, q.local, q.complete = 1, 1, -1, -1
 		}
 		setting := fmt.Sprintf("v0.18.0, %d process(es), concurrentJobs %d, localQueue.size %d, "+
 			"completeJobBatchDelay %d, rows deleted", q.procs, q.jobs, q.local, q.complete)

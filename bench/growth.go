@@ -47,7 +47,7 @@ func runGrowth(ctx context.Context, b *bench) (err error) {
 		}
 	}()
 	list := make([]string, len(states))
-	q := b.fencerowAtBest()
+	q := atBest()
 	for i, state := range states {
 		list[i] = state.name
 		if databases[i], err = b.grow(ctx, q, &state); err != nil {

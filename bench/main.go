@@ -82,7 +82,7 @@ func parse(args []string, w io.Writer) (options, error) {
 	f.BoolVar(&o.short, "short", false,
 		"a small run that shows that everything works; its figures say nothing")
 	f.BoolVar(&o.tune, "tune", false,
-		"first try out settings of each system, and use the fastest in all workloads as its best")
+		"first compare settings of each system")
 	f.StringVar(&o.jsonFile, "json", "", "file for the results and the ratios, such as docs/bench.json")
 	f.BoolVar(&o.keep, "keep", false,
 		"keep what the file of -json has of workloads that are not run, each with the date of its run")
@@ -90,7 +90,7 @@ func parse(args []string, w io.Writer) (options, error) {
 	f.StringVar(&o.benchstatFile, "benchstat", "",
 		"file for the rounds of the drains in the format of benchstat")
 	f.StringVar(&o.profiles, "profile", "",
-		"directory for the CPU profile of this process, and what the server's statements took, of each measurement")
+		"directory for the CPU profile of this process, and what the server's statements took, of each round")
 	f.Var(o.settings, "set", "setting of the server, NAME=VALUE; may be repeated")
 	if err := f.Parse(args); err != nil {
 		return o, err
@@ -106,6 +106,9 @@ func parse(args []string, w io.Writer) (options, error) {
 	}
 	if o.only != "" && !slices.Contains([]string{"b", "c", "d", "f", "g", "j"}, o.run) {
 		return o, fmt.Errorf("-only needs one of -run b, c, d, f, g, j")
+	}
+	if o.profiles != "" && o.jsonFile != "" {
+		return o, fmt.Errorf("-profile costs time, which the file of -json should not have in it")
 	}
 	if o.profiles != "" {
 		o.settings["shared_preload_libraries"] = statementsLibrary
@@ -169,14 +172,14 @@ func run(ctx context.Context, args []string, w io.Writer) (err error) {
 			return err
 		}
 	}
-	b := &bench{options: o, server: s, out: w, best: map[string]*system{}}
+	b := &bench{options: o, server: s, out: w}
 	b.results.Runs = []circumstances{{Started: time.Now().UTC(), Workloads: []string{}, Notes: []string{}}}
 	if err := b.describe(ctx); err != nil {
 		return err
 	}
 	if o.tune {
-		if err := b.findBest(ctx); err != nil {
-			return fmt.Errorf("find the best settings: %w", err)
+		if err := b.compareSettings(ctx); err != nil {
+			return fmt.Errorf("compare settings: %w", err)
 		}
 	}
 	return errors.Join(b.measure(ctx, chosen), b.finish())

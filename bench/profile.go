@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/pprof"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/jackc/pgx/v5"
@@ -16,13 +17,12 @@ import (
 // statementsLibrary is the extension that tells what the server's statements took, and the library it needs.
 const statementsLibrary = "pg_stat_statements"
 
-// profiler writes, for each measurement, the CPU profile of this process and what the server's statements
-// took. Files are named by the measured database, and those are numbered in the order of the measurements. A
-// nil profiler does nothing.
+// profiler writes, for each sample of a drain or of enqueueing, the CPU profile of this process and what the
+// server's statements took. A nil profiler does nothing.
 type profiler struct {
 	directory string
 	admin     *pgx.Conn
-	file      *os.File // of the measurement that runs
+	file      *os.File // of what is measured now, or was last and has no sample yet
 }
 
 // newProfiler needs a server that has statementsLibrary preloaded.
@@ -36,20 +36,23 @@ func newProfiler(ctx context.Context, directory string, admin *pgx.Conn) (*profi
 	return &profiler{directory: directory, admin: admin}, nil
 }
 
-func (p *profiler) start(ctx context.Context, database string) (err error) {
+// The names of the files until the sample is known.
+const (
+	lastCPU        = "last.pprof"
+	lastStatements = "last.txt"
+)
+
+func (p *profiler) start(ctx context.Context) (err error) {
 	if p == nil {
 		return nil
 	}
 	if _, err := p.admin.Exec(ctx, query("server", "reset_statements")); err != nil {
 		return err
 	}
-	if p.file, err = os.Create(filepath.Join(p.directory, database+".pprof")); err != nil {
+	if p.file, err = os.Create(filepath.Join(p.directory, lastCPU)); err != nil {
 		return err
 	}
-	if err := pprof.StartCPUProfile(p.file); err != nil {
-		return errors.Join(err, p.file.Close())
-	}
-	return nil
+	return pprof.StartCPUProfile(p.file)
 }
 
 // stop may be called only after start.
@@ -65,7 +68,21 @@ func (p *profiler) stop(ctx context.Context, database string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(p.directory, database+".txt"), text, 0o644)
+	return os.WriteFile(filepath.Join(p.directory, lastStatements), text, 0o644)
+}
+
+// keep names the files of the last measurement by its sample. Not every sample comes from one.
+func (p *profiler) keep(s *sample) error {
+	if p == nil || p.file == nil {
+		return nil
+	}
+	p.file = nil
+	plain := strings.NewReplacer("/", "-", "=", "-", " ", "-").Replace(s.System)
+	name := filepath.Join(p.directory, fmt.Sprintf("%s-%s-%d", s.Workload, plain, s.Round+1))
+	return errors.Join(
+		os.Rename(filepath.Join(p.directory, lastCPU), name+".pprof"),
+		os.Rename(filepath.Join(p.directory, lastStatements), name+".txt"),
+	)
 }
 
 // statements is a table of those that took longest in all.

@@ -89,6 +89,8 @@ var comparisons = []comparison{
 	{"a_default", "a", "fencerow/default=true", "fencerow", false},
 	{"b_http_default", "b", "fencerow/default=true", "bare", false},
 	{"c_river", "c", "fencerow", "river", false},
+	{"c_river_tx", "c", "fencerow tx", "river tx", false},
+	{"c_insert_tx", "c", "fencerow tx", "insert tx", false},
 	{"c_copy", "c", "fencerow many", "copy", false},
 	{"f_growth_2m", "f", "2M finished", "empty", false},
 	{"g_river", "g", "river held", "river free", false},
@@ -149,7 +151,7 @@ func (r *results) of(workload, system string) []sample {
 	return samples
 }
 
-// tuning is the key of the samples from the search for the best settings.
+// tuning is the key of the samples from the comparison of settings.
 const tuning = "tune"
 
 // only leaves nothing but what was found in the workloads that wanted accepts.

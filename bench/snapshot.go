@@ -14,7 +14,7 @@ import (
 // runSnapshot is workload g: drains while another session holds a snapshot, and then a steady load beside
 // long readers.
 func runSnapshot(ctx context.Context, b *bench) error {
-	theirs, err := b.riverAtBest()
+	theirs, err := parseSystem(riverKind.name)
 	if err != nil {
 		return err
 	}
@@ -23,8 +23,8 @@ func runSnapshot(ctx context.Context, b *bench) error {
 		queue queue
 		held  bool
 	}{
-		{"free", b.fencerowAtBest(), false},
-		{"held", b.fencerowAtBest(), true},
+		{"free", atBest(), false},
+		{"held", atBest(), true},
 		{"river free", theirs.queue, false},
 		{"river held", theirs.queue, true},
 	}

@@ -22,9 +22,9 @@ func runSustained(ctx context.Context, b *bench) error {
 		queue          queue
 		setting        string
 	}
-	ours := b.fencerowAtBest()
+	ours := atBest()
 	ours.interval = 10 * time.Millisecond
-	theirs, err := b.riverAtBest()
+	theirs, err := parseSystem(riverKind.name)
 	if err != nil {
 		return err
 	}

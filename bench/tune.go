@@ -5,14 +5,16 @@ import (
 	"fmt"
 )
 
-// To find the best setting, fewer entries are drained, several times.
+// To compare settings, fewer entries are drained, several times.
 const (
 	tuneShare  = 2
 	tuneRounds = 3
 )
 
-// findBest drains with each setting that comes into question, in turns, and keeps the fastest of each kind.
-func (b *bench) findBest(ctx context.Context) error {
+// compareSettings drains with each setting that comes into question, in turns, and says which was the fastest of
+// each kind of system. What a system's best setting is stands in its kind: settings often differ by less than
+// the machine's rates do from one minute to the next, and all workloads should use the same.
+func (b *bench) compareSettings(ctx context.Context) error {
 	fmt.Fprintln(b.out, "\nwhich setting of each system is the fastest")
 	for _, k := range kinds {
 		specs := []string{k.name}
@@ -25,7 +27,9 @@ func (b *bench) findBest(ctx context.Context) error {
 		}
 		rates := make([][]float64, len(systems))
 		for round := range min(b.options.rounds, tuneRounds) {
-			for i, s := range systems {
+			for turn := range systems {
+				i := (turn + round) % len(systems)
+				s := systems[i]
 				n := entriesFor(s.spec, max(b.n/tuneShare, 1))
 				c, err := b.drain(ctx, s.queue, n)
 				if err != nil {
@@ -38,42 +42,16 @@ func (b *bench) findBest(ctx context.Context) error {
 				rates[i] = append(rates[i], tried.rate())
 			}
 		}
-		fastest := 0.0
+		fastest, best := 0.0, ""
 		for i, s := range systems {
 			if rate := median(rates[i]); rate > fastest {
-				fastest, b.best[k.name] = rate, s
+				fastest, best = rate, s.spec
 			}
 		}
-		if best := b.best[k.name]; best != nil {
-			b.note("the fastest of %s in the search: %s", k.name, best.spec)
+		if best != "" {
+			b.note("the fastest of %s in this search: %s", k.name, best)
 		}
 	}
 	b.run().Workloads = append(b.run().Workloads, tuning)
 	return nil
 }
-
-// system returns a system by its spec; a name alone stands for the best that is known of its kind.
-func (b *bench) system(spec string) (*system, error) {
-	s, err := parseSystem(spec)
-	if err != nil {
-		return nil, err
-	}
-	if best := b.best[spec]; best != nil {
-		s.queue, s.setting = best.queue, best.setting
-	}
-	return s, nil
-}
-
-// fencerowAtBest returns fencerow with the best setting that is known. The caller may change it.
-func (b *bench) fencerowAtBest() *fencerowQueue {
-	if best := b.best[fencerowKind.name]; best != nil {
-		if q, ok := best.queue.(*fencerowQueue); ok {
-			found := *q
-			return &found
-		}
-	}
-	return atBest()
-}
-
-// riverAtBest returns River with the best setting that is known.
-func (b *bench) riverAtBest() (*system, error) { return b.system(riverKind.name) }
