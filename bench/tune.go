@@ -11,9 +11,9 @@ const (
 	tuneRounds = 3
 )
 
-// compareSettings drains with each setting that comes into question, in turns, and says which was the fastest of
-// each kind of system. What a system's best setting is stands in its kind: settings often differ by less than
-// the machine's rates do from one minute to the next, and all workloads should use the same.
+// compareSettings drains with each setting that comes into question, in turns, and says which was the fastest
+// of each kind of system. What a system's best setting is stands in its kind: settings often differ by less
+// than the machine's rates do from one minute to the next, and all workloads should use the same.
 func (b *bench) compareSettings(ctx context.Context) error {
 	fmt.Fprintln(b.out, "\nwhich setting of each system is the fastest")
 	for _, k := range kinds {

@@ -20,8 +20,8 @@ func recoverCases() []testCase {
 	}
 }
 
-// freedRowsKeepTheirOrder frees eight claims of one row each, which end in no order that counts: one in seventy
-// would leave the oldest four at the front.
+// freedRowsKeepTheirOrder frees eight claims of one row each, which end in no order that counts: one order in
+// seventy would have the oldest four at its front.
 func freedRowsKeepTheirOrder(s *scene) {
 	for range 3 {
 		refs := s.fill(8)
