@@ -53,7 +53,7 @@ SELECT pg_stat_statements_reset();
 
 -- name: statements
 SELECT
-    left(regexp_replace(s.query, '\s+', ' ', 'g'), 60),
+    rtrim(left(regexp_replace(s.query, '\s+', ' ', 'g'), 60)),
     sum(s.calls)::bigint,
     sum(s.rows)::bigint,
     sum(s.total_exec_time),
