@@ -86,6 +86,47 @@ func TestProfilesTellOfTheClientAndOfTheStatements(t *testing.T) {
 	}
 }
 
+func TestProfilesAreNotPartOfResults(t *testing.T) {
+	if _, err := parse([]string{"-profile", "d", "-json", "f"}, io.Discard); err == nil {
+		t.Error("results that were slowed down by profiles would be kept")
+	}
+}
+
+func TestComparisonTriesEachSettingAndNamesTheFastest(t *testing.T) {
+	o, err := parse([]string{"-short"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := startServer(t.Context(), o.settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	b := bench{options: o, server: s, out: io.Discard}
+	b.results.Runs = []circumstances{{}}
+	if err := b.compareSettings(t.Context(), []kind{limitKind}); err != nil {
+		t.Fatal(err)
+	}
+	fastest, best := 0.0, ""
+	var tried []string
+	for _, s := range b.results.Samples {
+		tried = append(tried, strings.TrimPrefix(s.System, "limit/"))
+		if s.rate() > fastest {
+			fastest, best = s.rate(), s.System
+		}
+	}
+	if want := append([]string{"limit"}, limitKind.tries...); !slices.Equal(tried, want) {
+		t.Errorf("tried %q, want %q", tried, want)
+	}
+	if want := "the fastest of limit in this search: " + best; !slices.Equal(b.run().Notes, []string{want}) {
+		t.Errorf("notes %q, want %q", b.run().Notes, want)
+	}
+}
+
 func TestMedianIsTheMiddle(t *testing.T) {
 	for _, c := range []struct {
 		values []float64

@@ -178,7 +178,7 @@ func run(ctx context.Context, args []string, w io.Writer) (err error) {
 		return err
 	}
 	if o.tune {
-		if err := b.compareSettings(ctx); err != nil {
+		if err := b.compareSettings(ctx, kinds); err != nil {
 			return fmt.Errorf("compare settings: %w", err)
 		}
 	}

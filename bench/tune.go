@@ -12,9 +12,9 @@ const (
 )
 
 // compareSettings drains with each setting that comes into question, in turns, and says which was the fastest
-// of each kind of system. What a system's best setting is stands in its kind: settings often differ by less
+// of each of the kinds. What a system's best setting is stands in its kind: settings often differ by less
 // than the machine's rates do from one minute to the next, and all workloads should use the same.
-func (b *bench) compareSettings(ctx context.Context) error {
+func (b *bench) compareSettings(ctx context.Context, kinds []kind) error {
 	fmt.Fprintln(b.out, "\nwhich setting of each system is the fastest")
 	for _, k := range kinds {
 		specs := []string{k.name}
