@@ -71,13 +71,15 @@ LATERAL fencerow.enqueue('desk-1', 'meanwhile-' || ($1::int + n), 'fill', '{}')`
 			}
 			// Where a daemon finds nothing but the poison entry to try, it cannot tell it from the ledger: such draws
 			// come on top of those that are forgiven, a poll each.
-			sends, forgiven, held := len(w.stub.Sends("desk-1:poison-1")), 2*len(daemons), 0
+			sends, alone := len(w.stub.Sends("desk-1:poison-1")), claimedAlone(w.stub, "desk-1:poison-1")
+			forgiven, held := 2*len(daemons)+alone, 0
 			if kind.targetWide {
+				// Such an answer is weighed when it comes, be it before those to the others of its claim.
 				forgiven += attempts
 				held = forgiven
 			}
 			if sends < attempts || sends > attempts+forgiven || holds > held {
-				t.Errorf("%d sends of the poison entry, %d holds", sends, holds)
+				t.Errorf("%d sends of the poison entry, %d of them alone, %d holds", sends, alone, holds)
 			}
 			equal(t, "healthy entries completed at their first attempt", one[int](w, `
 SELECT count(*)
@@ -94,8 +96,22 @@ WHERE o.correlation_id LIKE 'meanwhile-%'`)
 				t.Errorf("an entry beside the poison one waited %.1f s", slowest)
 			}
 			t.Logf("%d healthy entries, 2 daemons: each delivered once, the slowest of those enqueued meanwhile "+
-				"after %.2f s; the poison entry sent %d times, dead-lettered after %d attempts (%s); %d holds",
-				healthy, slowest, sends, attempts, kind.reason, holds)
+				"after %.2f s; the poison entry sent %d times, %d of them alone, dead-lettered after %d attempts (%s); "+
+				"%d holds", healthy, slowest, sends, alone, attempts, kind.reason, holds)
 		})
 	}
+}
+
+// claimedAlone counts the claims under which nothing but the entry of the key was sent.
+func claimedAlone(stub *ledgerstub.Stub, key string) (n int) {
+	sent := map[int64]int{}
+	for _, r := range stub.Journal() {
+		sent[r.Epoch]++
+	}
+	for _, r := range stub.Sends(key) {
+		if sent[r.Epoch] == 1 {
+			n++
+		}
+	}
+	return n
 }

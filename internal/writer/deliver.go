@@ -50,7 +50,8 @@ type judgement struct {
 
 // deliver makes one attempt and weighs it.
 func (w *Writer) deliver(b *batch, row int, started time.Time) result {
-	holds := w.health.holds.Load()
+	holds := w.health.holds.Load() // before asking for one: a hold that begins in between is not missed
+	held, _ := w.health.hold(started)
 	e := &b.claim.Entries[row]
 	j := w.attempt(b, e, started)
 	r := result{row: row, outcome: j.outcome, release: j.release}
@@ -66,6 +67,7 @@ func (w *Writer) deliver(b *batch, row int, started time.Time) result {
 			instead:  w.forgive(e.OutboxID, j.reason, j.retryAfter, true),
 			last:     j.outcome.Kind == fencerow.OutcomeDeadLettered,
 			spared:   w.spare(e, j.reason, j.retryAfter, true),
+			held:     held != "", holds: holds,
 		}
 		if w.health.ambiguous(r.lapse) {
 			w.targetHeld()

@@ -83,14 +83,15 @@ func (h *health) targetFailed(
 func (h *health) ambiguous(l *lapse) (began bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.held {
-		// Nothing was answered since the hold began: the target's fault, unless the entry is known for it.
+	if h.held || l.held || l.holds != h.holds.Load() {
+		// The target was on hold at some time since the delivery began: its fault, but for an entry known for it.
 		l.fate = forgiven
-		if h.draws.draw(l.id, h.answered.Load()) {
+		switch {
+		case h.draws.draw(l.id, h.answered.Load()):
 			l.fate = charged
-			return false
+		case h.held:
+			h.failsLocked(0)
 		}
-		h.failsLocked(0)
 		return false
 	}
 	if h.draws.offends(l.id, h.answered.Load()) {

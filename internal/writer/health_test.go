@@ -376,6 +376,45 @@ func TestStreak(t *testing.T) {
 		}
 	})
 
+	bubble(t, "ProbeThatFailsAfterAnotherHasEndedTheHoldIsTheTargetsFault", func(t *testing.T) {
+		h := newHarness(t, nil)
+		h.ledger.always(unavailable)
+		h.enqueue("e", 3)
+		h.tick()
+		h.ledger.take()
+		h.ledger.set(after(3*time.Second, cut))
+		_, err := h.w.Poll(t.Context())
+		check(t, err)
+		pass(time.Second)
+		late := h.ledger.take()[0].id
+		h.ledger.always(delivered())
+		h.tick()
+		equal(t, "resumed", len(h.records("target resumed")), 1)
+		pass(3 * time.Second)
+		equal(t, "attempts", h.attempts(late), 0)
+	})
+
+	bubble(t, "DeliveryThatFailsAfterAHoldBeganAndEndedIsTheTargetsFault", func(t *testing.T) {
+		h := newHarness(t, func(c *Config) { c.Concurrency = 2 })
+		h.ledger.set(func(ctx context.Context, d fencerow.Delivery) fencerow.Answer {
+			if d.Entry.CorrelationID == "e-1" {
+				return after(3*time.Second, cut)(ctx, d)
+			}
+			return unavailable
+		})
+		h.enqueue("e", 2)
+		_, err := h.w.Poll(t.Context())
+		check(t, err)
+		pass(time.Second)
+		equal(t, "held", len(h.records("target held")), 1)
+		h.ledger.always(delivered())
+		h.enqueue("later", 1)
+		h.tick()
+		equal(t, "resumed", len(h.records("target resumed")), 1)
+		pass(3 * time.Second)
+		equal(t, "attempts", h.attempts("e-1"), 0)
+	})
+
 	bubble(t, "TwoPoisonsThatBlameNobodyElseAreDeadLettered", func(t *testing.T) {
 		h := newHarness(t, func(c *Config) { c.MaxAttempts = 5 })
 		h.ledger.set(func(ctx context.Context, d fencerow.Delivery) fencerow.Answer {

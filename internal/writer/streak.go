@@ -40,6 +40,9 @@ type lapse struct {
 	last   bool
 	spared fencerow.Outcome
 	fate   fate
+	// held and holds say whether the target was on hold when the delivery began, and how many holds had begun.
+	held  bool
+	holds uint64
 	// charges is how many attempts in the open streak were recorded against the entry, and, once they are owed,
 	// how many are left to give back.
 	charges int
