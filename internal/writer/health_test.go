@@ -3,6 +3,7 @@ package writer
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -413,6 +414,42 @@ func TestStreak(t *testing.T) {
 		equal(t, "resumed", len(h.records("target resumed")), 1)
 		pass(3 * time.Second)
 		equal(t, "attempts", h.attempts("e-1"), 0)
+	})
+
+	bubble(t, "PoisonThatOverlapsAHoldEachTimeIsDeadLettered", func(t *testing.T) {
+		h := newHarness(t, func(c *Config) { c.MaxAttempts = 3 })
+		var down atomic.Bool
+		h.ledger.set(func(ctx context.Context, d fencerow.Delivery) fencerow.Answer {
+			switch {
+			case d.Entry.CorrelationID == "poison-1":
+				return after(4*time.Second, cut)(ctx, d)
+			case down.Load():
+				return unavailable
+			}
+			return delivered()
+		})
+		h.enqueue("poison", 1)
+		sends := 0
+		for round := 0; h.show("poison-1").Status == fencerow.StatusPending && round < 100; round++ {
+			h.enqueue(fmt.Sprint("e", round), 1)
+			for poll := range 3 {
+				down.Store(poll == 0)
+				_, err := h.w.Poll(t.Context())
+				check(t, err)
+				pass(time.Second - time.Millisecond)
+				h.enqueue(fmt.Sprint("later", round, "-", poll), 1)
+			}
+			pass(time.Hour)
+			for _, s := range h.ledger.take() {
+				if s.id == "poison-1" {
+					sends++
+				}
+			}
+		}
+		equal(t, "status", h.show("poison-1").Status, fencerow.StatusDeadLettered)
+		// Two are forgiven, as any entry's are.
+		equal(t, "sends", sends, drawsToBlame-1+3)
+		equal(t, "holds that they overlapped", len(h.records("target held")), sends)
 	})
 
 	bubble(t, "TwoPoisonsThatBlameNobodyElseAreDeadLettered", func(t *testing.T) {
