@@ -90,6 +90,9 @@ func TestProfilesAreNotPartOfResults(t *testing.T) {
 	if _, err := parse([]string{"-profile", "d", "-json", "f"}, io.Discard); err == nil {
 		t.Error("results that were slowed down by profiles would be kept")
 	}
+	if _, err := parse([]string{"-profile", "d", "-set", "shared_preload_libraries=x"}, io.Discard); err == nil {
+		t.Error("a setting that was given is passed over")
+	}
 }
 
 func TestComparisonTriesEachSettingAndNamesTheFastest(t *testing.T) {
@@ -169,11 +172,11 @@ func TestRatioComparesRoundsWithThemselves(t *testing.T) {
 	// The whole second round was slow: the ratio does not show it.
 	a := map[int]float64{0: 100, 1: 10, 2: 102}
 	b := map[int]float64{0: 50, 1: 5, 2: 51}
-	if got := ratioOf(a, b); got != 2 {
-		t.Errorf("got %v, want 2", got)
+	if got := ratiosOf(a, b); !slices.Equal(got, []float64{2, 2, 2}) {
+		t.Errorf("got %v, want 2 of each round", got)
 	}
-	if got := ratioOf(a, map[int]float64{7: 1}); !math.IsNaN(got) {
-		t.Errorf("got %v of no common round, want NaN", got)
+	if got := ratiosOf(a, map[int]float64{7: 1}); len(got) != 0 {
+		t.Errorf("got %v of no common round", got)
 	}
 }
 
@@ -181,12 +184,30 @@ func TestRatiosAreOfWhatWasMeasured(t *testing.T) {
 	r := results{Samples: []sample{
 		{Workload: "a", System: "fencerow", Entries: 1000, cost: cost{Seconds: 1}},
 		{Workload: "a", System: "river", Entries: 100, cost: cost{Seconds: 0.5}},
+		{Workload: "a", System: "fencerow", Round: 1, Entries: 1000, cost: cost{Seconds: 1}},
+		{Workload: "a", System: "river", Round: 1, Entries: 100, cost: cost{Seconds: 0.4}},
+		{Workload: "a", System: "fencerow", Round: 2, Entries: 1000, cost: cost{Seconds: 2}},
+		{Workload: "a", System: "river", Round: 2, Entries: 100, cost: cost{Seconds: 1.4}},
 		{Workload: "b", System: "bare", Entries: 100, cost: cost{Seconds: 1}},
 	}}
 	r.derive()
-	want := []ratio{{Measure: "a_river", Ratio: 5}}
+	want := []ratio{{"a_river", 5, 4, 7}}
 	if !slices.Equal(r.Ratios, want) || len(r.Others) != 0 {
 		t.Errorf("got %v and %v, want %v", r.Ratios, r.Others, want)
+	}
+}
+
+func TestWALIsTheMedianOfTheRounds(t *testing.T) {
+	of := func(round int, wal int64) sample {
+		return sample{
+			Workload: "a", System: "fencerow/whole=true", Round: round, Entries: 10, cost: cost{Seconds: 1, WAL: wal},
+		}
+	}
+	r := results{Samples: []sample{of(0, 3000), of(1, 3400), of(2, 9000)}}
+	r.derive()
+	r.derive() // as where results were kept that have it already
+	if want := []figure{{"a_wal_whole", 340, "B an entry"}}; !slices.Equal(r.Figures, want) {
+		t.Errorf("got %v, want %v", r.Figures, want)
 	}
 }
 

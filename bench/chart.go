@@ -17,7 +17,7 @@ var chartNames = map[string]string{
 	"limit":                 "limit: known rows moved and read",
 	"limit/unread=true":     "limit, nothing read",
 	"river":                 "River",
-	"river/default=true":    "River, defaults",
+	"river/default=true":    "River, 100 workers, else as it comes",
 	"watermill":             "watermill-sql (no lease)",
 	"graphile":              "graphile-worker",
 }

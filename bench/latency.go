@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -79,22 +80,23 @@ func (b *bench) latency(ctx context.Context, interval time.Duration) (times []fl
 	return times, err
 }
 
-// enqueueAtRate enqueues one entry at each tick for a time, and notes when each was committed.
+// enqueueAtRate enqueues entries for a time, and notes when each was committed. In each period of the rate
+// there is one, at any time within it: each at its begin they would come in step with the polls.
 func enqueueAtRate(
 	ctx context.Context, conn *pgx.Conn, rate int, within time.Duration,
 	committed map[fencerow.OutboxID]time.Time,
 ) error {
-	tick := time.NewTicker(time.Second / time.Duration(rate))
-	defer tick.Stop()
-	for i, end := 1, time.Now().Add(within); time.Now().Before(end); i++ {
+	period, began := time.Second/time.Duration(rate), time.Now()
+	for i := range int(within / period) {
+		due := began.Add(time.Duration(i)*period + rand.N(period)) //nolint:gosec // it hides nothing
 		select {
-		case <-tick.C:
+		case <-time.After(time.Until(due)):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 		var enqueued fencerow.Enqueued
 		err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) (err error) {
-			enqueued, err = outbox.Enqueue(ctx, tx, instance, entry(i))
+			enqueued, err = outbox.Enqueue(ctx, tx, instance, entry(i+1))
 			return err
 		})
 		if err != nil {

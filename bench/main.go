@@ -110,6 +110,9 @@ func parse(args []string, w io.Writer) (options, error) {
 	if o.profiles != "" && o.jsonFile != "" {
 		return o, fmt.Errorf("-profile costs time, which the file of -json should not have in it")
 	}
+	if _, set := o.settings["shared_preload_libraries"]; set && o.profiles != "" {
+		return o, fmt.Errorf("-profile sets shared_preload_libraries itself")
+	}
 	if o.profiles != "" {
 		o.settings["shared_preload_libraries"] = statementsLibrary
 	}

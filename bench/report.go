@@ -27,12 +27,13 @@ func (b *bench) print(workload string) {
 			return median(of(func(s *sample) float64 { return per(value(s), s.Entries) }))
 		}
 		rates := of((*sample).rate)
+		ofFirst := median(ratiosOf(b.results.rates(workload, system), b.results.rates(workload, systems[0])))
 		images := "?"
 		if samples[0].Images >= 0 {
 			images = strconv.FormatFloat(each(func(s *sample) float64 { return float64(s.Images) }), 'f', 0, 64)
 		}
 		fmt.Fprintf(w, "%s\t%.0f\t%.0f%%\t%.2f\t%.1f\t%.1f\t%.0f\t%s\t%.3f\t%.2f\t\n", system, median(rates),
-			100*spread(rates), ratioOf(b.results.rates(workload, system), b.results.rates(workload, systems[0])),
+			100*spread(rates), ofFirst,
 			each(func(s *sample) float64 { return s.ClientCPU * 1e6 }),
 			each(func(s *sample) float64 { return s.ServerCPU * 1e6 }),
 			each(func(s *sample) float64 { return float64(s.WAL) }), images,
@@ -58,8 +59,11 @@ func (b *bench) figure(measure string, value float64, unit string) {
 
 // printRatios shows the ratios of the whole run.
 func (b *bench) printRatios() {
-	fmt.Fprintln(b.out, "\nratios")
-	for _, r := range slices.Concat(b.results.Ratios, b.results.Others) {
-		fmt.Fprintf(b.out, "  %-20s %8.3f\n", r.Measure, r.Ratio)
+	all := slices.Concat(b.results.Ratios, b.results.Others)
+	if len(all) > 0 {
+		fmt.Fprintln(b.out, "\nratios, and those of the rounds")
+	}
+	for _, r := range all {
+		fmt.Fprintf(b.out, "  %-20s %8.3f  (%.3f to %.3f)\n", r.Measure, r.Ratio, r.Lowest, r.Highest)
 	}
 }

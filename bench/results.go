@@ -29,10 +29,12 @@ type sample struct {
 // rate returns entries a second.
 func (s *sample) rate() float64 { return float64(s.Entries) / s.Seconds }
 
-// ratio compares two contestants of one run.
+// ratio compares two contestants of one run: the median of the rounds' ratios, the lowest and the highest.
 type ratio struct {
 	Measure string  `json:"measure"`
 	Ratio   float64 `json:"ratio"`
+	Lowest  float64 `json:"lowest"`
+	Highest float64 `json:"highest"`
 }
 
 // figure is a measured value that is no ratio.
@@ -98,6 +100,12 @@ var comparisons = []comparison{
 	{"j_100", "j", "100 instances", "1 instance", false},
 }
 
+// walFigures lists what is derived of the WAL of a drain, in bytes an entry: the median of the rounds.
+var walFigures = []struct{ measure, workload, system string }{
+	{"a_wal_whole", "a", "fencerow/whole=true"},
+	{"a_wal_default", "a", "fencerow/default=true"},
+}
+
 // rates returns the rate of each round of a contestant.
 func (r *results) rates(workload, system string) map[int]float64 {
 	rates := map[int]float64{}
@@ -109,18 +117,29 @@ func (r *results) rates(workload, system string) map[int]float64 {
 	return rates
 }
 
-// derive makes the ratios of what was measured.
+// derive makes the ratios of what was measured, and the figures that are of samples.
 func (r *results) derive() {
 	r.Ratios, r.Others = []ratio{}, []ratio{}
 	if r.Figures == nil {
 		r.Figures = []figure{}
 	}
+	for _, w := range walFigures {
+		r.Figures = slices.DeleteFunc(r.Figures, func(f figure) bool { return f.Measure == w.measure })
+		var each []float64
+		for _, s := range r.of(w.workload, w.system) {
+			each = append(each, per(float64(s.WAL), s.Entries))
+		}
+		if len(each) > 0 {
+			r.Figures = append(r.Figures, figure{Measure: w.measure, Value: median(each), Unit: "B an entry"})
+		}
+	}
 	for _, c := range comparisons {
-		value := ratioOf(r.rates(c.workload, c.over), r.rates(c.workload, c.under))
-		if math.IsNaN(value) {
+		each := ratiosOf(r.rates(c.workload, c.over), r.rates(c.workload, c.under))
+		if len(each) == 0 {
 			continue
 		}
-		made := ratio{Measure: c.measure, Ratio: math.Round(value*1000) / 1000}
+		rounded := func(v float64) float64 { return math.Round(v*1000) / 1000 }
+		made := ratio{c.measure, rounded(median(each)), rounded(slices.Min(each)), rounded(slices.Max(each))}
 		if c.promised {
 			r.Ratios = append(r.Ratios, made)
 		} else {

@@ -37,14 +37,13 @@ func spread(values []float64) float64 {
 	return (slices.Max(values) - slices.Min(values)) / median(values)
 }
 
-// ratioOf returns the median over the rounds of a's value divided by b's of the same round, and NaN if no
-// round has both. Rounds are compared with themselves, so that what disturbed a whole round cancels out.
-func ratioOf(a, b map[int]float64) float64 {
-	var ratios []float64
+// ratiosOf returns a's value divided by b's for each round that has both. Rounds are compared with
+// themselves, so that what disturbed a whole round cancels out.
+func ratiosOf(a, b map[int]float64) (ratios []float64) {
 	for round, value := range a {
 		if other, ok := b[round]; ok && other != 0 {
 			ratios = append(ratios, value/other)
 		}
 	}
-	return median(ratios)
+	return ratios
 }

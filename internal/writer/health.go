@@ -83,7 +83,7 @@ func (h *health) targetFailed(
 func (h *health) ambiguous(l *lapse) (began bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.held || l.held || l.holds != h.holds.Load() {
+	if l.held || l.holds != h.holds.Load() {
 		// The target was on hold at some time since the delivery began: its fault, but for an entry known for it.
 		l.fate = forgiven
 		switch {

@@ -18,6 +18,13 @@ func (h *harness) tick() PollResult {
 	return res
 }
 
+// failing is when the target was last seen to fail.
+func (h *harness) failing() time.Time {
+	h.w.health.mu.Lock()
+	defer h.w.health.mu.Unlock()
+	return h.w.health.failing
+}
+
 func TestTargetHold(t *testing.T) {
 	for name, failure := range map[string]fencerow.Answer{
 		"Refused":            refused,
@@ -391,8 +398,10 @@ func TestStreak(t *testing.T) {
 		h.ledger.always(delivered())
 		h.tick()
 		equal(t, "resumed", len(h.records("target resumed")), 1)
+		failing := h.failing()
 		pass(3 * time.Second)
 		equal(t, "attempts", h.attempts(late), 0)
+		equal(t, "last failure of the target", h.failing(), failing)
 	})
 
 	bubble(t, "DeliveryThatFailsAfterAHoldBeganAndEndedIsTheTargetsFault", func(t *testing.T) {
