@@ -63,7 +63,9 @@ func (h *health) targetFailed(
 ) (charged, began bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.draws.draw(id, h.answered.Load()) {
+	// Throttling says itself that it is not the entry's fault: it lets some entries through and draws the others
+	// again and again.
+	if why != fencerow.ReasonThrottled && h.draws.draw(id, h.answered.Load()) {
 		return true, false
 	}
 	pause := min(max(retryAfter, 0), MaxRetryAfter)

@@ -3,6 +3,7 @@ package writer
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -135,6 +136,39 @@ func TestTargetHold(t *testing.T) {
 		pass(time.Hour)
 		equal(t, "claimed", h.tick().Claimed, 1)
 	})
+
+	for name, pause := range map[string]time.Duration{"AtOnce": 0, "AfterAPause": time.Second} {
+		bubble(t, "ThrottlingLedgerUsesUpNoAttempt/"+name, func(t *testing.T) {
+			h := newHarness(t, func(c *Config) {
+				c.MaxAttempts, c.BackoffBase, c.BackoffCap = 3, 100*time.Millisecond, time.Second
+			})
+			throttled := retryable(fencerow.ReasonThrottled, fencerow.Answered, fencerow.ScopeTarget)
+			throttled.RetryAfter = pause
+			var mu sync.Mutex
+			let := map[int64]int{} // in each second, the first few
+			h.ledger.set(func(context.Context, fencerow.Delivery) fencerow.Answer {
+				mu.Lock()
+				defer mu.Unlock()
+				if let[time.Now().Unix()]++; let[time.Now().Unix()] > 5 {
+					return throttled
+				}
+				return delivered()
+			})
+			h.enqueue("e", 200)
+			for range 600 {
+				h.runOnce()
+				pass(100 * time.Millisecond)
+			}
+			equal(t, "completed", h.counts()[fencerow.StatusCompleted], 200)
+			sent := h.ledger.take()
+			for _, s := range sent {
+				equal(t, "attempt", s.attempt, 1)
+			}
+			if len(sent) > 200+600+4*60 {
+				t.Errorf("%d requests for 200 entries: more than a probe a poll, and what was under way", len(sent))
+			}
+		})
+	}
 
 	for name, failure := range map[string]fencerow.Answer{
 		"NotFound": retryable(fencerow.ReasonEndpointRefused, fencerow.Answered, fencerow.ScopeTarget),
