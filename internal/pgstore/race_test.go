@@ -16,14 +16,20 @@ import (
 // waitForLock returns once some session of the database waits for a lock.
 func waitForLock(t *testing.T, conn *pgx.Conn) {
 	t.Helper()
+	waitForLocks(t, conn, 1)
+}
+
+// waitForLocks returns once so many sessions wait for locks.
+func waitForLocks(t *testing.T, conn *pgx.Conn, sessions int) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	for {
 		var waiting bool
 		err := conn.QueryRow(ctx, `
-			SELECT EXISTS (
-				SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
-			)`).Scan(&waiting)
+			SELECT count(*) >= $1
+			FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock'`, sessions).Scan(&waiting)
 		if err != nil {
 			t.Fatal(err)
 		}

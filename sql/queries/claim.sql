@@ -522,36 +522,40 @@ accepted AS MATERIALIZED (
         AND f.slot_id = s.slot_id
         AND (f.currency IS NULL OR f.currency = s.currency)
 ),
-slot AS (
-    INSERT INTO fencerow.ledger_slot AS s (instance_key, slot_id, currency, cash_balance, ledger_version, updated_at)
-    SELECT DISTINCT ON (a.slot_id)
-        @instance_key::text, a.slot_id, a.currency, (a.cash_balance)::numeric, a.ledger_version, m.at
-    FROM accepted a, moment m
+newest AS MATERIALIZED (
+    SELECT DISTINCT ON (a.slot_id) a.slot_id, a.currency, (a.cash_balance)::numeric AS cash_balance, a.ledger_version
+    FROM accepted a
     ORDER BY a.slot_id, a.ledger_version DESC, a.outbox_id DESC
+),
+-- A slot whose entries have finished without a snapshot is known too. Nearly all are there already, and to look costs less than to be
+-- refused; as a scalar each is one probe of the primary key, where a join might read all slots of the instance. Slots are told from one
+-- another by hashing; with the order in which they are written, by sorting every row.
+seen AS MATERIALIZED (
+    SELECT DISTINCT f.slot_id
+    FROM finished f
+),
+-- Both kinds in one order, or two records that meet in new slots deadlock.
+slot AS (
+    INSERT INTO fencerow.ledger_slot AS k (instance_key, slot_id, currency, cash_balance, ledger_version, updated_at)
+    SELECT @instance_key::text, t.slot_id, t.currency, t.cash_balance, t.ledger_version, t.updated_at
+    FROM (
+        SELECT n.slot_id, n.currency, n.cash_balance, n.ledger_version, m.at AS updated_at
+        FROM newest n, moment m
+        UNION ALL
+        SELECT s.slot_id, NULL, NULL, NULL, NULL
+        FROM seen s
+        WHERE s.slot_id IS NOT NULL
+            AND (s.slot_id IN (SELECT n.slot_id FROM newest n)) IS NOT TRUE
+            AND (SELECT true FROM fencerow.ledger_slot o WHERE o.instance_key = @instance_key::text AND o.slot_id = s.slot_id) IS NULL
+    ) t
+    ORDER BY t.slot_id
     ON CONFLICT (instance_key, slot_id) DO UPDATE
     SET
         currency = excluded.currency,
         cash_balance = excluded.cash_balance,
         ledger_version = excluded.ledger_version,
         updated_at = excluded.updated_at
-    WHERE s.ledger_version IS NULL OR s.ledger_version < excluded.ledger_version
-),
--- A slot whose entries have finished without a snapshot is known too. Nearly all are there already, and to look costs less than to be
--- refused; as a scalar each is one probe of the primary key, where a join might read all slots of the instance. Apart from the order that
--- they are written in, slots are told from one another by hashing; with it, by sorting every row.
-seen AS MATERIALIZED (
-    SELECT DISTINCT f.slot_id
-    FROM finished f
-),
-seen_slot AS (
-    INSERT INTO fencerow.ledger_slot (instance_key, slot_id)
-    SELECT @instance_key::text, s.slot_id
-    FROM seen s
-    WHERE s.slot_id IS NOT NULL
-        AND (s.slot_id IN (SELECT a.slot_id FROM accepted a)) IS NOT TRUE
-        AND (SELECT true FROM fencerow.ledger_slot k WHERE k.instance_key = @instance_key::text AND k.slot_id = s.slot_id) IS NULL
-    ORDER BY s.slot_id
-    ON CONFLICT (instance_key, slot_id) DO NOTHING
+    WHERE excluded.ledger_version IS NOT NULL AND (k.ledger_version IS NULL OR k.ledger_version < excluded.ledger_version)
 ),
 -- A skip is resolved by its own entry's success if that has no slot, or no snapshot, or one that was accepted; otherwise it is marked as
 -- booked and waits for the next accepted snapshot of its slot. Plan: one probe of ledger_skip_open_entry a success; the booked ones by
