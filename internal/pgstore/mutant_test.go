@@ -263,7 +263,7 @@ var mutants = map[string]mutation{
 		queries: []string{
 			"ClaimRecord",
 		},
-		pattern: `WHERE s\.ledger_version IS NULL OR s\.ledger_version < excluded\.ledger_version`,
+		pattern: ` AND \(k\.ledger_version IS NULL OR k\.ledger_version < excluded\.ledger_version\)`,
 		with:    ``,
 	},
 	"skip resolved for a lost claim": {
